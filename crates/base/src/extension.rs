@@ -59,6 +59,16 @@ pub trait MergeOperator: Send + Sync {
     fn partial_merge(&self, _key: &[u8], _left: &[u8], _right: &[u8]) -> Option<Vec<u8>> {
         None
     }
+    /// Combines two or more adjacent operands, oldest first; `None` keeps them all. By default two
+    /// at a time.
+    fn partial_merge_multi(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let (first, rest) = operands.split_first()?;
+        let mut merged = first.to_vec();
+        for right in rest {
+            merged = self.partial_merge(key, &merged, right)?;
+        }
+        Some(merged)
+    }
     /// What a `full_merge` of `key` that has just returned `None` concerns.
     fn op_failure_scope(&self, _key: &[u8]) -> OpFailureScope {
         OpFailureScope::Default

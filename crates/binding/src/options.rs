@@ -240,9 +240,9 @@ mod tests {
             assert!(error.message().contains(name), "{error}");
         }
         let mut options = Options::default();
-        options.set_missing("wal_filter", "mine");
+        options.set_missing("compaction_service", "mine");
         assert!(options.to_engine().is_err());
-        options.set_missing("wal_filter", "");
+        options.set_missing("compaction_service", "");
         assert!(options.to_engine().is_ok());
     }
 

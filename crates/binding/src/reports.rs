@@ -8,8 +8,8 @@ use std::path::Path;
 
 use pumice::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, CompressionType,
-    ExternalFileIngestionInfo, FlushJobInfo, FlushReason, LiveFile, MemTableInfo, WalFile,
-    WriteStallCondition, WriteStallInfo,
+    ExternalFileIngestionInfo, FlushJobInfo, FlushReason, LiveFile, MemTableInfo,
+    SubcompactionJobInfo, WalFile, WriteStallCondition, WriteStallInfo,
 };
 use pumice_base::UserKey;
 use pumice_env::filename::TableDirs;
@@ -84,6 +84,16 @@ report! {
         /// The outputs.
         output_infos: Vec<CompactionFile>,
         /// What the job did.
+        stats: JobStats,
+    }
+}
+
+report! {
+    /// `rocksdb_subcompactionjobinfo_t`.
+    SubcompactionInfo, "subcompactionjobinfo" {
+        /// What went wrong.
+        status: Option<pumice::Error>,
+        /// What the part did.
         stats: JobStats,
     }
 }
@@ -263,6 +273,31 @@ impl CompactionInfo {
         stats.put("is_manual_compaction", u64::from(manual));
         stats.put("total_input_bytes", info.total_input_bytes);
         stats.put("total_output_bytes", info.total_output_bytes);
+    }
+}
+
+impl SubcompactionInfo {
+    /// The report of a part of a compaction.
+    pub fn new(info: &SubcompactionJobInfo) -> SubcompactionInfo {
+        let mut report = SubcompactionInfo { status: info.error.clone(), ..Self::default() };
+        let compression = CompressionType::from_property_name(info.output_compression);
+        let store = &mut report.store;
+        store.put("cf_id", u64::from(info.cf_id));
+        store.put_text("cf_name", &info.cf_name);
+        store.put("job_id", info.job_id);
+        store.put("subcompaction_job_id", info.subcompaction_job_id as u64);
+        store.put_int("base_input_level", i64::from(info.base_input_level));
+        store.put_int("output_level", i64::from(info.output_level));
+        store.put("compaction_reason", compaction_reason(info.compaction_reason));
+        store.put("compression", compression.map_or(0, |kind| kind as u64));
+        let stats = &mut report.stats.store;
+        stats.put("elapsed_micros", info.elapsed_micros);
+        stats.put("cpu_micros", info.cpu_micros);
+        stats.put("num_input_records", info.num_input_records);
+        stats.put("num_output_records", info.num_output_records);
+        stats.put("num_output_files", info.num_output_files as u64);
+        stats.put("total_output_bytes", info.total_output_bytes);
+        report
     }
 }
 

@@ -8,9 +8,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pumice::backup::{BackupEngineOptions, RestoreMode, RestoreOptions};
 use pumice::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, Error, FlushOptions,
-    IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
+    BottommostLevelCompaction, CancelFlag, CompactFilesOptions, CompactRangeOptions, Error,
+    FlushOptions, IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
 };
 
 use crate::store::{Fields, Store};
@@ -180,14 +181,15 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
     }
 }
 
-/// `rocksdb_compaction_options_t`, of compact_files.
-pub fn compact_files(store: &Store) -> CompactFilesOptions {
+/// `rocksdb_compaction_options_t`, of compact_files, with the switch that ends it.
+pub fn compact_files(store: &Store, canceled: Option<CancelFlag>) -> CompactFilesOptions {
     let number = u8::try_from(store.int("compression")).ok();
     let chosen = number.filter(|number| *number != 255);
     CompactFilesOptions {
         compression: chosen.and_then(pumice::CompressionType::from_u8),
         output_file_size_limit: store.bits("output_file_size_limit"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
+        canceled,
     }
 }
 
@@ -220,6 +222,20 @@ pub fn ingest(store: &Store) -> IngestExternalFileOptions {
     }
 }
 
+/// `rocksdb_restore_options_t`.
+///
+/// # Errors
+/// InvalidArgument for a mode that there is not.
+pub fn restore(store: &Store) -> Result<RestoreOptions> {
+    let mode = match store.int("mode") {
+        1 => RestoreMode::KeepLatestDbSessionIdFiles,
+        2 => RestoreMode::VerifyChecksum,
+        0xffff => RestoreMode::PurgeAllFiles,
+        other => return Err(Error::invalid_argument(format!("RestoreOptions.mode={other}"))),
+    };
+    Ok(RestoreOptions { keep_log_files: store.flag("keep_log_files"), mode })
+}
+
 /// `rocksdb_backup_engine_options_t`, with its objects.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
@@ -237,24 +253,25 @@ impl BackupOptions {
         BackupOptions { store, limits: pumice::backup::BackupLimits::default(), env: None }
     }
 
-    /// What would give backups that are not those asked for.
+    /// What would give backups that are not those asked for. Files are always synced.
     ///
     /// # Errors
     /// NotSupported, naming the option.
     pub fn check(&self) -> Result<()> {
-        let store = &self.store;
-        let needed = [
-            ("share_table_files", 1),
-            ("backup_log_files", 1),
-            ("share_files_with_checksum", 1),
-            ("sync", 1),
-        ];
-        for (name, only) in needed {
-            if store.bits(name) != only {
+        for name in ["share_table_files", "share_files_with_checksum"] {
+            if self.store.bits(name) != 1 {
                 return Err(Error::not_supported(format!("BackupEngineOptions.{name}=0")));
             }
         }
         Ok(())
+    }
+
+    /// The engine's options.
+    pub fn engine(&self) -> BackupEngineOptions {
+        BackupEngineOptions {
+            backup_log_files: self.store.flag("backup_log_files"),
+            callback_trigger_interval_size: self.store.bits("callback_trigger_interval_size"),
+        }
     }
 
     /// The limiters, with those that a rate asks for.

@@ -3,6 +3,7 @@
 //! The engine fills one from the column family's options whenever they change; names are
 //! RocksDB's. Thread safety: plain data.
 
+use pumice_base::UserKey;
 use pumice_base::narrow::round_down_u64;
 
 /// Which file of a level is compacted first. Numbers are RocksDB's.
@@ -75,12 +76,22 @@ pub struct LeveledOptions {
     /// The last level is for files that are ingested behind all data: nothing is compacted into it,
     /// so no level is the bottommost.
     pub reserved_last_level: bool,
+    /// Files end where the first bytes of keys, so many of them, change.
+    pub partition_prefix: Option<usize>,
 }
 
 impl LeveledOptions {
     /// How many of `num_levels` levels compactions may write to.
     pub fn levels_in_use(&self, num_levels: usize) -> usize {
         num_levels.saturating_sub(usize::from(self.reserved_last_level)).max(1)
+    }
+
+    /// A compaction would cut a file between these keys, its first and last: they have different
+    /// prefixes. As in RocksDB a shorter key is its own prefix.
+    pub fn is_cut_between(&self, first: UserKey<'_>, last: UserKey<'_>) -> bool {
+        let Some(len) = self.partition_prefix else { return false };
+        let (first, last) = (first.as_bytes(), last.as_bytes());
+        first[..len.min(first.len())] != last[..len.min(last.len())]
     }
 
     /// `max_compaction_bytes` with its default filled in.

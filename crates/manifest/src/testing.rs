@@ -225,6 +225,7 @@ pub fn leveled_options(command: &Command) -> LeveledOptions {
         compaction_pri: CompactionPri::MinOverlappingRatio,
         compression: CompressionChoice::default(),
         reserved_last_level: false,
+        partition_prefix: None,
     };
     for (name, value) in &command.args {
         match name.as_str() {

@@ -133,8 +133,10 @@ pub use db::forms::futures::DbFuture;
 pub use db::store::Store;
 pub use db::stream::EntryStream;
 pub use db::view::DbView;
+pub use engine::export_family::ExportImportFilesMetadata;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+pub use engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, StorageFileType};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
@@ -142,9 +144,10 @@ pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
 pub use log_tail::log_files::{WalFile, WalFileType};
 pub use log_tail::wal_iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CheckpointOptions, CompactFilesOptions, CompactRangeOptions,
-    ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions,
-    ReadOptions, WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CancelFlag, CheckpointOptions, CompactFilesOptions,
+    CompactRangeOptions, ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions,
+    GetMergeOperandsOptions, ImportColumnFamilyOptions, ReadOptions, TableFilter,
+    WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
@@ -161,8 +164,8 @@ pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
 pub use stats::listener::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,
-    FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo, TableFileCreationReason,
-    TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+    FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo, TableFileCreationInfo,
+    TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
 pub use transactions::{

@@ -176,8 +176,9 @@ impl Actor {
         self.ledger.at(&record, Stage::Preparing);
         transaction.prepare()?;
         self.ledger.at(&record, Stage::Prepared { durable: sync });
-        for _ in 0..self.rng.uniform(8) {
-            self.pause();
+        match self.sleeps && self.rng.one_in(4) {
+            true => self.outlive_flushes()?,
+            false => (0..self.rng.uniform(8)).for_each(|_| self.pause()),
         }
         if self.rng.one_in(4) {
             self.ledger.at(&record, Stage::RollingBack);
@@ -187,6 +188,15 @@ impl Actor {
             self.ledger.at(&record, Stage::CommittingPrepared { durable: sync });
             transaction.commit()?;
             self.ledger.committed(record, sync);
+        }
+        Ok(())
+    }
+
+    /// Lets others write, and flushes what they wrote: logs are switched and released meanwhile.
+    fn outlive_flushes(&mut self) -> Result<()> {
+        for _ in 0..2 + self.rng.uniform(4) {
+            thread::sleep(Duration::from_micros(1 + self.rng.uniform(6000)));
+            self.families.iter().try_for_each(|cf| self.base.db().flush_cf(cf))?;
         }
         Ok(())
     }

@@ -5,12 +5,13 @@
 //! Thread safety: as `pumice::Db`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pumice::{
-    ColumnFamily, ColumnFamilyOptions, Db, DbWithTtl, Error, OptimisticTransactionDb,
-    OptimisticTransactionOptions, PinnedSlice, ReadOptions, Result, Transaction, TransactionDb,
-    TransactionOptions, WriteBatch, WriteBatchWithIndex, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, DbWithTtl, Error, ExportImportFilesMetadata,
+    ImportColumnFamilyOptions, OptimisticTransactionDb, OptimisticTransactionOptions, PinnedSlice,
+    ReadOptions, Result, Transaction, TransactionDb, TransactionOptions, WriteBatch,
+    WriteBatchWithIndex, WriteOptions,
 };
 
 use super::cursor::Cursor;
@@ -57,9 +58,6 @@ pub struct Database {
     kind: Kind,
     default: ColumnFamily,
     slot: Arc<Slot>,
-    /// Calls of `disable_manual_compaction` without one of `enable_manual_compaction`; RocksDB's
-    /// counter may fall below 0.
-    manual_pauses: Arc<AtomicI64>,
 }
 
 impl Database {
@@ -90,7 +88,7 @@ impl Database {
 
     fn new(kind: Kind, slot: Arc<Slot>) -> Database {
         let default = plain_of(&kind).default_column_family().clone();
-        Database { kind, default, slot, manual_pauses: Arc::default() }
+        Database { kind, default, slot }
     }
 
     /// The plain database, for what concerns no values.
@@ -299,20 +297,18 @@ impl Database {
         }
     }
 
-    /// Counts a call of `disable_manual_compaction` (1) or `enable_manual_compaction` (-1).
-    pub fn count_manual_pause(&self, by: i64) {
-        self.manual_pauses.fetch_add(by, Ordering::Relaxed);
-    }
-
-    /// Refuses a manual compaction while they are paused.
+    /// Creates a column family from the files of an exported one.
     ///
     /// # Errors
-    /// Incomplete, "Manual compaction paused".
-    pub fn check_manual_compaction(&self) -> Result<()> {
-        if self.manual_pauses.load(Ordering::Relaxed) <= 0 {
-            return Ok(());
-        }
-        Err(Error::incomplete("").with_subcode(pumice::SubCode::ManualCompactionPaused))
+    /// As `pumice::Db::create_column_family_with_import`.
+    pub fn import_family(
+        &self,
+        options: &ColumnFamilyOptions,
+        name: &str,
+        how: &ImportColumnFamilyOptions,
+        exported: &ExportImportFilesMetadata,
+    ) -> Result<ColumnFamily> {
+        self.db().create_column_family_with_import(options, name, how, &[exported])
     }
 
     /// The logs from `sequence` on.

@@ -1,48 +1,43 @@
 //! Backups.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use pumice::backup::BackupEngine;
+use pumice::backup::{BackupEngine, CreateBackupOptions};
 use pumice::{Db, Result};
 use pumice_binding::database::Database;
 use pumice_binding::env::Env;
-use pumice_binding::requests::BackupOptions;
+use pumice_binding::requests::{self, BackupOptions};
 use pumice_binding::status;
 use pumice_binding::store::Fields;
 
-use crate::ffi::from::{Out, Taken, Text};
-use crate::ffi::generated::{rocksdb_create_backup_options_t, rocksdb_restore_options_t};
+use crate::ffi::from::{Out, State, Taken, Text};
+use crate::ffi::generated::rocksdb_restore_options_t;
 use crate::ffi::into::{Lent, New};
 use crate::ffi::macros::c_api;
-use crate::ffi::types::{BackupList, Backups, Limiter, Options};
+use crate::ffi::progress::{Progress, ProgressFn};
+use crate::ffi::types::{BackupCreation, BackupList, Backups, Limiter, Options};
 
 fn open(options: &BackupOptions, env: &Env) -> Result<New<Backups>> {
     options.check()?;
     let limits = options.limits()?;
-    if options.store().flag("destroy_old_data") {
-        return Err(pumice::Error::not_supported("destroy_old_data=1 of a backup engine"));
-    }
     let engine = BackupEngine::open(env.file_system().clone(), options.dir())?;
-    Ok(New(made(engine.limited(limits))))
-}
-
-fn made(engine: BackupEngine) -> Backups {
-    Backups { engine, stopped: AtomicBool::new(false) }
-}
-
-fn create(backups: &Backups, db: &Db, flush: bool, note: &[u8]) -> Result<u32> {
-    if backups.stopped.load(Ordering::Acquire) {
-        return Err(pumice::Error::incomplete("Backup stopped"));
+    let engine = engine.limited(limits).with_options(options.engine());
+    if options.store().flag("destroy_old_data") {
+        engine.delete_all_backups()?;
     }
-    backups.engine.create_backup(db, flush, note)
+    Ok(New(Backups(engine)))
 }
 
-/// keep_log_files and the modes of a restore are refused: all files are replaced.
-fn check_restore(options: &rocksdb_restore_options_t) -> Result<()> {
-    match options.store().flag("keep_log_files") {
-        true => Err(pumice::Error::not_supported("RestoreOptions.keep_log_files=1")),
-        false => Ok(()),
-    }
+fn create(backups: &Backups, db: &Db, options: &BackupCreation, note: &[u8]) -> Result<u32> {
+    let progress = || options.progress.tell();
+    let options = CreateBackupOptions {
+        flush_before_backup: options.store().flag("flush_before_backup"),
+        app_metadata: note,
+        progress_callback: options.progress.call.map(|_| &progress as &dyn Fn()),
+    };
+    backups.0.create_backup_opt(db, &options)
+}
+
+fn create_plainly(backups: &Backups, db: &Db, flush: bool) -> Result<()> {
+    backups.0.create_backup(db, flush, b"").map(drop)
 }
 
 /// RocksDB does not explain that a backup is not there.
@@ -62,7 +57,7 @@ c_api! {
         options: &Options, path: Text<'_>, errptr: Fail
     ) -> New<Backups> {
         let fs = options.values.engine.db.file_system.clone();
-        BackupEngine::open(fs, path.path()).map(|engine| New(made(engine)))
+        BackupEngine::open(fs, path.path()).map(|engine| New(Backups(engine)))
     }
 
     fn rocksdb_backup_engine_open_opts(
@@ -96,69 +91,72 @@ c_api! {
         options.limits.restore = limiter.and_then(|limiter| limiter.0.clone().ok());
     }
 
+    fn rocksdb_create_backup_options_set_progress_callback(
+        options: &mut BackupCreation, state: State, progress: ProgressFn
+    ) {
+        options.progress = Progress { state, call: progress };
+    }
+
     fn rocksdb_backup_engine_create_new_backup(backups: &Backups, db: &Database, errptr: Fail) {
-        create(backups, db.db(), false, b"").map(drop)
+        create_plainly(backups, db.db(), false)
     }
 
     fn rocksdb_backup_engine_create_new_backup_flush(
         backups: &Backups, db: &Database, flush_before_backup: bool, errptr: Fail
     ) {
-        create(backups, db.db(), flush_before_backup, b"").map(drop)
+        create_plainly(backups, db.db(), flush_before_backup)
     }
 
     fn rocksdb_backup_engine_create_new_backup_with_options(
-        backups: &Backups, db: &Database, options: &rocksdb_create_backup_options_t,
+        backups: &Backups, db: &Database, options: &BackupCreation,
         new_backup_id: Out<'_, u32>, errptr: Fail
     ) {
-        let flush = options.store().flag("flush_before_backup");
         let mut new_backup_id = new_backup_id;
-        new_backup_id.set(create(backups, db.db(), flush, b"")?);
+        new_backup_id.set(create(backups, db.db(), options, b"")?);
         Ok(())
     }
 
     fn rocksdb_backup_engine_create_new_backup_with_metadata(
-        backups: &Backups, db: &Database, options: &rocksdb_create_backup_options_t,
+        backups: &Backups, db: &Database, options: &BackupCreation,
         metadata: Bytes, new_backup_id: Out<'_, u32>, errptr: Fail
     ) {
-        let flush = options.store().flag("flush_before_backup");
         let mut new_backup_id = new_backup_id;
-        new_backup_id.set(create(backups, db.db(), flush, metadata)?);
+        new_backup_id.set(create(backups, db.db(), options, metadata)?);
         Ok(())
     }
 
     fn rocksdb_backup_engine_stop_backup(backups: &Backups) {
-        // A backup that is being made is finished; the next ones are refused.
-        backups.stopped.store(true, Ordering::Release);
+        backups.0.stop_backup();
     }
 
     fn rocksdb_backup_engine_purge_old_backups(
         backups: &Backups, num_backups_to_keep: u32, errptr: Fail
     ) {
-        backups.engine.purge_old_backups(num_backups_to_keep as usize)
+        backups.0.purge_old_backups(num_backups_to_keep as usize)
     }
 
     fn rocksdb_backup_engine_verify_backup(backups: &Backups, backup_id: u32, errptr: Fail) {
-        backups.engine.verify_backup(backup_id, false).map_err(unknown)
+        backups.0.verify_backup(backup_id, false).map_err(unknown)
     }
 
     fn rocksdb_backup_engine_restore_db_from_latest_backup(
         backups: &Backups, db_dir: Text<'_>, wal_dir: Text<'_>,
         options: &rocksdb_restore_options_t, errptr: Fail
     ) {
-        check_restore(options)?;
-        backups.engine.restore_latest_backup(db_dir.path(), wal_dir.path())
+        let options = requests::restore(options.store())?;
+        backups.0.restore_latest_backup_opt(&options, db_dir.path(), wal_dir.path())
     }
 
     fn rocksdb_backup_engine_restore_db_from_backup(
         backups: &Backups, db_dir: Text<'_>, wal_dir: Text<'_>,
         options: &rocksdb_restore_options_t, backup_id: u32, errptr: Fail
     ) {
-        check_restore(options)?;
-        backups.engine.restore_backup(backup_id, db_dir.path(), wal_dir.path())
+        let options = requests::restore(options.store())?;
+        backups.0.restore_backup_opt(&options, backup_id, db_dir.path(), wal_dir.path())
     }
 
     fn rocksdb_backup_engine_get_backup_info(backups: &Backups) -> New<BackupList> {
-        New(BackupList(backups.engine.backups().unwrap_or_default()))
+        New(BackupList(backups.0.backups().unwrap_or_default()))
     }
 
     fn rocksdb_backup_engine_info_count(list: &BackupList) -> i32 {

@@ -10,10 +10,12 @@ use pumice_binding::env::Env;
 use pumice_binding::store::{Fields, Store};
 
 use crate::ffi::from::Unused;
-use crate::ffi::generated::{rocksdb_lru_cache_options_t, rocksdb_memory_allocator_t};
+use crate::ffi::generated::rocksdb_lru_cache_options_t;
 use crate::ffi::into::New;
 use crate::ffi::macros::c_api;
-use crate::ffi::types::{BufferManager, Cache, FileManager, HyperClockOptions, Limiter};
+use crate::ffi::types::{
+    BufferManager, Cache, FileManager, HyperClockOptions, Limiter, MemoryAllocator,
+};
 
 fn cache(capacity: usize, charge: usize, strict_capacity_limit: bool) -> Cache {
     let mut options = CacheOptions::new(capacity);
@@ -60,8 +62,16 @@ c_api! {
         New(cache(size(options.store(), "capacity"), 0, false))
     }
 
+    fn rocksdb_jemalloc_nodump_allocator_create(errptr: Fail) -> New<MemoryAllocator> {
+        // As RocksDB without jemalloc.
+        Err(pumice::Error::not_supported(
+            "JemallocNodumpAllocator only available with jemalloc version >= 5 and MADV_DONTDUMP \
+             is available.",
+        ))
+    }
+
     fn rocksdb_lru_cache_options_set_memory_allocator(
-        _options: &mut rocksdb_lru_cache_options_t, _allocator: Unused<rocksdb_memory_allocator_t>
+        _options: &mut rocksdb_lru_cache_options_t, _allocator: Unused<MemoryAllocator>
     ) {}
 
     fn rocksdb_hyper_clock_cache_options_create(
@@ -74,7 +84,7 @@ c_api! {
     }
 
     fn rocksdb_hyper_clock_cache_options_set_memory_allocator(
-        _options: &mut HyperClockOptions, _allocator: Unused<rocksdb_memory_allocator_t>
+        _options: &mut HyperClockOptions, _allocator: Unused<MemoryAllocator>
     ) {}
 
     fn rocksdb_cache_create_hyper_clock(

@@ -2,14 +2,12 @@
 
 use pumice_binding::reports::{
     CompactionFile, CompactionInfo, FlushInfo, Ingestion, JobStats, MemTable, Properties, Stall,
-    StallCondition,
+    StallCondition, SubcompactionInfo,
 };
 
 use crate::ffi::callback::DestroyFn;
 use crate::ffi::from::{Out, State, Taken};
-use crate::ffi::generated::{
-    on_subcompaction_begin_cb, rocksdb_blob_file_addition_info_t, rocksdb_blob_file_garbage_info_t,
-};
+use crate::ffi::generated::{rocksdb_blob_file_addition_info_t, rocksdb_blob_file_garbage_info_t};
 use crate::ffi::into::{Lent, New, Part};
 use crate::ffi::listener::{Call, Calls, DbCall, ErrorCall, Listener};
 use crate::ffi::macros::c_api;
@@ -25,8 +23,8 @@ c_api! {
         state: State, destroy: DestroyFn,
         flush_begin: DbCall<FlushInfo>, flush_completed: DbCall<FlushInfo>,
         compaction_begin: DbCall<CompactionInfo>, compaction_completed: DbCall<CompactionInfo>,
-        _subcompaction_begin: on_subcompaction_begin_cb,
-        _subcompaction_completed: on_subcompaction_begin_cb,
+        subcompaction_begin: Call<SubcompactionInfo>,
+        subcompaction_completed: Call<SubcompactionInfo>,
         ingested: DbCall<Ingestion>, background_error: ErrorCall, stall_changed: Call<Stall>,
         memtable_sealed: Call<MemTable>
     ) -> New<Listener> {
@@ -35,6 +33,8 @@ c_api! {
             flush_completed,
             compaction_begin,
             compaction_completed,
+            subcompaction_begin,
+            subcompaction_completed,
             ingested,
             background_error,
             stall_changed,
@@ -54,6 +54,14 @@ c_api! {
 
     fn rocksdb_compactionjobinfo_status(info: &CompactionInfo, errptr: Fail) {
         info.status.clone().map_or(Ok(()), Err)
+    }
+
+    fn rocksdb_subcompactionjobinfo_status(info: &SubcompactionInfo, errptr: Fail) {
+        info.status.clone().map_or(Ok(()), Err)
+    }
+
+    fn rocksdb_subcompactionjobinfo_stats(info: &SubcompactionInfo) -> Part<JobStats> {
+        Part::of(Some(&info.stats))
     }
 
     fn rocksdb_compactionjobinfo_input_file_at(

@@ -6,16 +6,16 @@ use pumice_binding::reports::CompactionInfo;
 use pumice_binding::requests;
 use pumice_binding::store::Fields;
 
+use crate::ffi::flag::Flag;
 use crate::ffi::from::{Out, Text};
 use crate::ffi::generated::{
-    rocksdb_compaction_options_t, rocksdb_compactoptions_t, rocksdb_flushoptions_t,
-    rocksdb_flushwaloptions_t, rocksdb_ingestexternalfileoptions_t,
-    rocksdb_wait_for_compact_options_t,
+    rocksdb_compactoptions_t, rocksdb_flushoptions_t, rocksdb_flushwaloptions_t,
+    rocksdb_ingestexternalfileoptions_t, rocksdb_wait_for_compact_options_t,
 };
 use crate::ffi::into::{Copied, IntoC};
 use crate::ffi::lists::CopiedTexts;
 use crate::ffi::macros::c_api;
-use crate::ffi::types::{Family, Options, ReadOptions};
+use crate::ffi::types::{CompactFiles as CompactFilesSettings, Family, Options, ReadOptions};
 
 /// A manual compaction. RocksDB's functions have no place for an error.
 fn compact(
@@ -24,9 +24,7 @@ fn compact(
     cf: &pumice::ColumnFamily,
     (start, limit): (Option<&[u8]>, Option<&[u8]>),
 ) {
-    let compacted = db
-        .check_manual_compaction()
-        .and_then(|()| db.db().compact_range_cf(options, cf, start, limit));
+    let compacted = db.db().compact_range_cf(options, cf, start, limit);
     // The error is in the info log; RocksDB drops it, too.
     compacted.ok();
 }
@@ -44,7 +42,7 @@ fn ingest(
 /// The result of compact_files: names of the outputs, and the report.
 struct CompactFiles<'a> {
     db: &'a Database,
-    options: &'a rocksdb_compaction_options_t,
+    options: &'a CompactFilesSettings,
     files: Vec<String>,
     level: i32,
 }
@@ -56,8 +54,7 @@ impl CompactFiles<'_> {
         report: Option<&mut CompactionInfo>,
     ) -> Result<Vec<String>> {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
-        let options = requests::compact_files(self.options.store());
-        self.db.check_manual_compaction()?;
+        let options = requests::compact_files(self.options.store(), self.options.canceled.clone());
         let outputs = self.db.db().compact_files_cf(&options, cf, &files, self.level)?;
         if let Some(report) = report {
             report.store_mut().put_text("cf_name", cf.name());
@@ -146,7 +143,7 @@ c_api! {
     }
 
     fn rocksdb_compact_files(
-        db: &Database, options: &rocksdb_compaction_options_t, files: Texts, output_level: i32,
+        db: &Database, options: &CompactFilesSettings, files: Texts, output_level: i32,
         _output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
         count: Out<'_, usize>, report: Option<&mut CompactionInfo>, errptr: Fail
     ) {
@@ -157,7 +154,7 @@ c_api! {
     }
 
     fn rocksdb_compact_files_cf(
-        db: &Database, cf: &Family, options: &rocksdb_compaction_options_t, files: Texts,
+        db: &Database, cf: &Family, options: &CompactFilesSettings, files: Texts,
         output_level: i32, _output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
         count: Out<'_, usize>, report: Option<&mut CompactionInfo>, errptr: Fail
     ) {
@@ -188,11 +185,34 @@ c_api! {
     }
 
     fn rocksdb_disable_manual_compaction(db: &Database) {
-        db.count_manual_pause(1);
+        db.db().disable_manual_compaction();
     }
 
     fn rocksdb_enable_manual_compaction(db: &Database) {
-        db.count_manual_pause(-1);
+        db.db().enable_manual_compaction();
+    }
+
+    fn rocksdb_cancel_all_background_work(db: &Database, wait: bool) {
+        // The error is in the info log; RocksDB drops it, too.
+        db.db().cancel_all_background_work(wait).ok();
+    }
+
+    fn rocksdb_compaction_options_canceled_create() -> Flag {
+        Flag::create()
+    }
+
+    fn rocksdb_compaction_options_canceled_destroy(canceled: Flag) {
+        canceled.destroy();
+    }
+
+    fn rocksdb_compaction_options_canceled_set(canceled: Flag, value: bool) {
+        canceled.set(value);
+    }
+
+    fn rocksdb_compaction_options_set_canceled(
+        options: &mut CompactFilesSettings, canceled: Flag
+    ) {
+        options.canceled = canceled.share();
     }
 
     fn rocksdb_disable_file_deletions(db: &Database, errptr: Fail) {

@@ -8,10 +8,7 @@ use pumice_binding::store::{Plain, Store};
 use crate::ffi::callback::{DestroyFn, NameFn, Owner, read_name};
 use crate::ffi::filter::{CreateFilter, DecideFn, c_filter, c_filter_factory};
 use crate::ffi::from::{State, Text};
-use crate::ffi::generated::{
-    rocksdb_compactionservice_scheduleresponse_t,
-    rocksdb_walfilter_column_family_log_number_map_cb, rocksdb_walfilter_log_record_found_cb,
-};
+use crate::ffi::generated::rocksdb_compactionservice_scheduleresponse_t;
 use crate::ffi::into::New;
 use crate::ffi::macros::c_api;
 use crate::ffi::merge::{DeleteValueFn, FullMergeFn, PartialMergeFn, c_merge};
@@ -20,6 +17,7 @@ use crate::ffi::prefix::{InDomainFn, TransformFn, c_prefix};
 use crate::ffi::types::{
     ChecksumFactory, Filter, FilterFactory, Merge, Order, Partitioner, Prefix, WalFilter,
 };
+use crate::ffi::wal_filter::{CWalFilter, LogNumbersFn, RecordFn};
 
 /// What a compaction service answers; the service itself is refused at an open.
 fn response(job: &[u8], status: i32) -> Result<New<rocksdb_compactionservice_scheduleresponse_t>> {
@@ -96,11 +94,11 @@ c_api! {
     }
 
     fn rocksdb_walfilter_create(
-        state: State, destroy: DestroyFn, _map: rocksdb_walfilter_column_family_log_number_map_cb,
-        _found: rocksdb_walfilter_log_record_found_cb, name: NameFn
+        state: State, destroy: DestroyFn, log_numbers: LogNumbersFn, record: RecordFn, name: NameFn
     ) -> New<WalFilter> {
         let name = read_name(name, state, "WalFilter");
-        New(WalFilter { owner: Owner { state, destroy }, name })
+        let owner = Owner { state, destroy };
+        New(WalFilter(Arc::new(CWalFilter { owner, log_numbers, record, name })))
     }
 
     fn rocksdb_compactionservice_scheduleresponse_create(

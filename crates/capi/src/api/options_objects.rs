@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use pumice::FilterPolicy;
 use pumice::options::value::OptionValue;
-use pumice::options::{CompactOnDeletionCollectorFactory, FileChecksumGenFactory, MemtableFactory};
+use pumice::options::{
+    CompactOnDeletionCollectorFactory, FileChecksumGenFactory, MemtableFactory,
+    SstPartitionerFactory,
+};
 use pumice_binding::env::Env;
 use pumice_binding::options::TableOptions;
 use pumice_binding::overlay::{Named, overlay};
@@ -192,18 +195,20 @@ c_api! {
     fn rocksdb_options_set_sst_partitioner_factory(
         options: &mut Options, factory: Option<&Partitioner>
     ) {
-        let name = if factory.is_some() { "SstPartitionerFixedPrefixFactory" } else { "" };
-        options.values.set_missing("sst_partitioner_factory", name);
+        options.values.engine.cf.sst_partitioner_factory = match factory {
+            Some(factory) => SstPartitionerFactory::FixedPrefix(factory.0),
+            None => SstPartitionerFactory::None,
+        };
     }
 
     fn rocksdb_options_set_wal_filter(
         options: &mut Options, filter: Option<&WalFilter>
     ) {
-        options.values.set_missing("wal_filter", filter.map_or("", |filter| &filter.name));
+        options.values.engine.db.wal_filter = filter.map(|filter| filter.0.clone() as _);
     }
 
     fn rocksdb_options_clear_wal_filter(options: &mut Options) {
-        options.values.set_missing("wal_filter", "");
+        options.values.engine.db.wal_filter = None;
     }
 
     fn rocksdb_options_set_compaction_service(

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use pumice::{
     BackgroundErrorReason, CompactionJobInfo, Error, EventListener, ExternalFileIngestionInfo,
-    FlushJobInfo, MemTableInfo, WriteStallInfo,
+    FlushJobInfo, MemTableInfo, SubcompactionJobInfo, WriteStallInfo,
 };
 use pumice_binding::database::Slot;
 use pumice_binding::reports::{
-    CompactionInfo, FlushInfo, Ingestion, MemTable, Stall, background_error_reason,
+    CompactionInfo, FlushInfo, Ingestion, MemTable, Stall, SubcompactionInfo,
+    background_error_reason,
 };
 
 use super::callback::{DestroyFn, Owner};
@@ -39,6 +40,10 @@ pub struct Calls {
     pub compaction_begin: DbCall<CompactionInfo>,
     /// A compaction ended.
     pub compaction_completed: DbCall<CompactionInfo>,
+    /// A part of a compaction begins.
+    pub subcompaction_begin: Call<SubcompactionInfo>,
+    /// A part of a compaction ended.
+    pub subcompaction_completed: Call<SubcompactionInfo>,
     /// A table was ingested.
     pub ingested: DbCall<Ingestion>,
     /// Something failed in the background.
@@ -90,6 +95,15 @@ impl Attached {
     }
 }
 
+impl Attached {
+    fn report<T>(&self, call: Call<T>, report: impl FnOnce() -> T) {
+        let Some(call) = call else { return };
+        let mut report = report();
+        // SAFETY: invariant 4 of ffi.
+        unsafe { call(self.listener.owner.state.0, &mut report) };
+    }
+}
+
 impl EventListener for Attached {
     fn on_flush_begin(&self, info: &FlushJobInfo) {
         self.tell(self.listener.calls.flush_begin, || FlushInfo::new(info));
@@ -105,6 +119,12 @@ impl EventListener for Attached {
         let report = || CompactionInfo::new(info, &self.dir);
         self.tell(self.listener.calls.compaction_completed, report);
     }
+    fn on_subcompaction_begin(&self, info: &SubcompactionJobInfo) {
+        self.report(self.listener.calls.subcompaction_begin, || SubcompactionInfo::new(info));
+    }
+    fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
+        self.report(self.listener.calls.subcompaction_completed, || SubcompactionInfo::new(info));
+    }
     fn on_external_file_ingested(&self, info: &ExternalFileIngestionInfo) {
         self.tell(self.listener.calls.ingested, || Ingestion::new(info));
     }
@@ -116,15 +136,9 @@ impl EventListener for Attached {
         unsafe { call(state, background_error_reason(reason), &mut status) };
     }
     fn on_stall_conditions_changed(&self, info: &WriteStallInfo) {
-        let Some(call) = self.listener.calls.stall_changed else { return };
-        let mut report = Stall::new(info);
-        // SAFETY: invariant 4 of ffi.
-        unsafe { call(self.listener.owner.state.0, &mut report) };
+        self.report(self.listener.calls.stall_changed, || Stall::new(info));
     }
     fn on_memtable_sealed(&self, info: &MemTableInfo) {
-        let Some(call) = self.listener.calls.memtable_sealed else { return };
-        let mut report = MemTable::new(info);
-        // SAFETY: invariant 4 of ffi.
-        unsafe { call(self.listener.owner.state.0, &mut report) };
+        self.report(self.listener.calls.memtable_sealed, || MemTable::new(info));
     }
 }

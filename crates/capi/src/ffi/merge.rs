@@ -100,8 +100,12 @@ impl MergeOperator for CMerge {
     }
 
     fn partial_merge(&self, key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        self.partial_merge_multi(key, &[left, right])
+    }
+
+    fn partial_merge_multi(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let partial = self.partial?;
-        let (pointers, lengths, count) = lists(&[left, right]);
+        let (pointers, lengths, count) = lists(operands);
         let (mut success, mut length) = (0, 0);
         // SAFETY: invariant 4 of ffi.
         let result = unsafe {

@@ -7,10 +7,12 @@
 //! | `into` | values as results of C |
 //! | `call` | errors, panics, null pointers at the boundary |
 //! | `handle` | objects that C holds: made, checked, destroyed |
+//! | `flag` | switches that C holds |
 //! | `spare` | handles of values, whose memory is used again |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
 //! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
+//! | `table_filter`, `wal_filter`, `progress` | the same |
 //! | `types` | which Rust type stands for which C type |
 //! | `generated` | the generated functions and types |
 //!
@@ -34,6 +36,7 @@ pub mod accessor;
 pub mod call;
 pub mod callback;
 pub mod filter;
+pub mod flag;
 pub mod from;
 pub mod generated;
 pub mod handle;
@@ -45,7 +48,10 @@ pub mod macros;
 pub mod merge;
 pub mod order;
 pub mod prefix;
+pub mod progress;
 pub mod spare;
 pub mod stub;
+pub mod table_filter;
 pub mod types;
+pub mod wal_filter;
 pub mod walk;

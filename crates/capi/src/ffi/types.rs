@@ -6,22 +6,22 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use pumice::backup::{BackupEngine, BackupInfo};
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, Comparator, Error,
-    FilterPolicy, LiveFile, Logger, MergeOperator, PinnedSlice, RateLimiter, Result, SharedBatch,
-    SliceTransform, Snapshot, SstFileManager, SstFileWriter, Transaction, WriteBufferManager,
+    FilterPolicy, LiveFile, LiveFileStorageInfo, Logger, MergeOperator, PinnedSlice, RateLimiter,
+    Result, SharedBatch, SliceTransform, Snapshot, SstFileManager, SstFileWriter, Transaction,
+    WriteBufferManager,
 };
 use pumice_binding::batch::Batch;
 use pumice_binding::database::Database;
 use pumice_binding::store::{Fields, Store};
 use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 
-use crate::ffi::callback::Owner;
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
+use crate::ffi::progress::Progress;
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -58,10 +58,16 @@ pub type rocksdb_sst_file_manager_t = FileManager;
 pub type rocksdb_sstfilewriter_t = Writer;
 pub type rocksdb_checkpoint_t = Checkpoint;
 pub type rocksdb_backup_engine_t = Backups;
+pub type rocksdb_create_backup_options_t = BackupCreation;
 pub type rocksdb_backup_engine_info_t = BackupList;
 pub type rocksdb_backup_engine_options_t = requests::BackupOptions;
 pub type rocksdb_livefiles_t = LiveFiles;
 pub type rocksdb_livefile_t = NewLiveFile;
+pub type rocksdb_export_import_files_metadata_t = Exported;
+pub type rocksdb_compaction_options_t = CompactFiles;
+pub type rocksdb_livefiles_storage_info_t = StorageInfo;
+pub type rocksdb_table_properties_collector_factory_t = CollectorFactory;
+pub type rocksdb_memory_allocator_t = MemoryAllocator;
 pub type rocksdb_column_family_metadata_t = reports::FamilyMetadata;
 pub type rocksdb_level_metadata_t = reports::LevelMetadata;
 pub type rocksdb_sst_file_metadata_t = reports::FileMetadata;
@@ -69,6 +75,7 @@ pub type rocksdb_flushjobinfo_t = reports::FlushInfo;
 pub type rocksdb_compactionjobinfo_t = reports::CompactionInfo;
 pub type rocksdb_compaction_file_info_t = reports::CompactionFile;
 pub type rocksdb_compaction_job_stats_t = reports::JobStats;
+pub type rocksdb_subcompactionjobinfo_t = reports::SubcompactionInfo;
 pub type rocksdb_memtableinfo_t = reports::MemTable;
 pub type rocksdb_externalfileingestioninfo_t = reports::Ingestion;
 pub type rocksdb_writestallinfo_t = reports::Stall;
@@ -113,6 +120,8 @@ pub struct ReadOptions {
     pub upper: Kept,
     /// Why reads with these options are refused.
     pub refused: Option<Error>,
+    /// Which tables scans read.
+    pub table_filter: Option<pumice::TableFilter>,
 }
 
 impl Default for ReadOptions {
@@ -122,6 +131,7 @@ impl Default for ReadOptions {
             lower: Kept::NOTHING,
             upper: Kept::NOTHING,
             refused: None,
+            table_filter: None,
         }
     }
 }
@@ -160,6 +170,7 @@ impl ReadOptions {
         let mut options = self.point()?.clone();
         options.iterate_lower_bound = self.lower.read();
         options.iterate_upper_bound = self.upper.read();
+        options.table_filter = self.table_filter.clone();
         Ok(options)
     }
 }
@@ -249,10 +260,29 @@ pub struct Checkpoint(pub Database);
 
 /// Backups in a directory.
 #[derive(Debug)]
-pub struct Backups {
-    pub engine: BackupEngine,
-    /// Backups are refused from now on.
-    pub stopped: AtomicBool,
+pub struct Backups(pub BackupEngine);
+
+/// Options of a backup.
+#[derive(Debug)]
+pub struct BackupCreation {
+    store: Store,
+    /// Called while files are copied.
+    pub progress: Progress,
+}
+
+impl Default for BackupCreation {
+    fn default() -> Self {
+        BackupCreation { store: Store::named("create_backup_options"), progress: Progress::NONE }
+    }
+}
+
+impl Fields for BackupCreation {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
 }
 
 /// What backups there are.
@@ -272,6 +302,8 @@ pub struct NewLiveFile {
     pub directory: Vec<u8>,
     pub smallest_key: Vec<u8>,
     pub largest_key: Vec<u8>,
+    /// What no function of C reads or writes, of a file that was exported.
+    exported: LiveFile,
 }
 
 impl Default for NewLiveFile {
@@ -283,6 +315,7 @@ impl Default for NewLiveFile {
             directory: vec![0],
             smallest_key: Vec::new(),
             largest_key: Vec::new(),
+            exported: LiveFile::default(),
         }
     }
 }
@@ -321,7 +354,102 @@ impl NewLiveFile {
         store.put("num_deletions", file.num_deletions);
         description
     }
+
+    /// A table of an exported column family: as in RocksDB without the family's name and counts.
+    pub fn exported(file: &LiveFile) -> NewLiveFile {
+        let shown = LiveFile {
+            column_family_name: String::new(),
+            num_entries: 0,
+            num_deletions: 0,
+            ..file.clone()
+        };
+        NewLiveFile { exported: file.clone(), ..NewLiveFile::new(&shown) }
+    }
+
+    /// The same for the engine.
+    pub fn to_engine(&self) -> LiveFile {
+        let text = |bytes: &[u8]| bytes.strip_suffix(&[0]).unwrap_or(bytes).to_vec();
+        let number = |name| self.store.bits(name);
+        LiveFile {
+            level: usize::try_from(self.store.int("level")).unwrap_or(usize::MAX),
+            name: String::from_utf8_lossy(&text(&self.name)).into_owned(),
+            directory: pumice_binding::path(&text(&self.directory)),
+            size: number("size"),
+            smallest_key: self.smallest_key.clone(),
+            largest_key: self.largest_key.clone(),
+            smallest_seq: number("smallest_seqno"),
+            largest_seq: number("largest_seqno"),
+            ..self.exported.clone()
+        }
+    }
 }
+
+/// An exported column family, or what a program says is one.
+#[derive(Clone, Debug, Default)]
+pub struct Exported {
+    pub comparator: Vec<u8>,
+    pub files: LiveFiles,
+}
+
+/// Options of `compact_files`.
+#[derive(Clone, Debug)]
+pub struct CompactFiles {
+    store: Store,
+    /// Ends the call.
+    pub canceled: Option<pumice::CancelFlag>,
+}
+
+impl Default for CompactFiles {
+    fn default() -> Self {
+        CompactFiles { store: Store::named("compaction_options"), canceled: None }
+    }
+}
+
+impl Fields for CompactFiles {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+}
+
+/// The files of a database. Texts have a zero byte behind them.
+#[derive(Clone, Debug)]
+pub struct StorageInfo(pub Vec<StorageFile>);
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct StorageFile {
+    pub info: LiveFileStorageInfo,
+    pub name: Vec<u8>,
+    pub directory: Vec<u8>,
+    pub checksum: Vec<u8>,
+    pub checksum_function: Vec<u8>,
+    pub replacement: Vec<u8>,
+}
+
+impl StorageFile {
+    /// A file of the engine.
+    pub fn new(info: LiveFileStorageInfo) -> StorageFile {
+        StorageFile {
+            name: with_zero(info.relative_filename.as_bytes()),
+            directory: with_zero(info.directory.as_os_str().as_encoded_bytes()),
+            checksum: with_zero(&info.file_checksum),
+            checksum_function: with_zero(info.file_checksum_func_name.as_bytes()),
+            replacement: with_zero(&info.replacement_contents),
+            info,
+        }
+    }
+}
+
+/// A factory of collectors, which no function of the interface makes.
+#[derive(Debug)]
+pub struct CollectorFactory;
+
+/// A memory allocator, which no function of the interface makes without jemalloc.
+#[derive(Debug)]
+pub struct MemoryAllocator;
 
 /// A transaction, and what was given out of it, which stays until the handle is destroyed.
 #[derive(Debug)]
@@ -403,10 +531,8 @@ impl Fields for HyperClockOptions {
     }
 }
 
-/// A filter of logs: kept, ended, and refused by its name at an open.
-pub struct WalFilter {
-    pub owner: Owner,
-    pub name: String,
-}
+/// A filter of logs, which options and databases share.
+#[derive(Clone)]
+pub struct WalFilter(pub Arc<crate::ffi::wal_filter::CWalFilter>);
 
 nameless!(WalFilter);

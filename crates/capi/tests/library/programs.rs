@@ -168,3 +168,44 @@ fn files_are_sound() {
 fn drawn_calls_are_sound() {
     sound("drawn");
 }
+
+#[test]
+fn copies() {
+    same_on_both("copies", &[]);
+}
+
+#[test]
+fn backups() {
+    same_on_both("backups", &[]);
+}
+
+#[test]
+fn recovery() {
+    same_on_both("recovery", &[]);
+}
+
+/// What one library exports the other imports: all four ways give the same.
+#[test]
+fn exports_are_exchanged() {
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let ours = folder_with(&shared_library(), &scratch.path().join("ours"));
+    let theirs = folder_with(&peer(), &scratch.path().join("theirs"));
+    let program = compiled("exchange", scratch.path(), &ours, &[]);
+    let mut exported = Vec::new();
+    let mut imported = Vec::new();
+    for (at, (from, to)) in
+        [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)].iter().enumerate()
+    {
+        let exchange = scratch.path().join(format!("exchange-{at}"));
+        std::fs::create_dir(&exchange).expect("a folder is made");
+        let run = |mode: &str, libraries: &Path| {
+            let set = [("MODE", mode), ("EXCHANGE", &*exchange.to_string_lossy())];
+            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &set)
+        };
+        exported.push(run("export", from));
+        imported.push(run("import", to));
+    }
+    assert!(imported[0].contains("ingested") && imported[0].contains("written"), "{}", imported[0]);
+    assert!(exported.iter().all(|text| *text == exported[0]), "{exported:#?}");
+    assert!(imported.iter().all(|text| *text == imported[0]), "{imported:#?}");
+}

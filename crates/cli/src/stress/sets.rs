@@ -68,6 +68,7 @@ const VALUES: &[(&str, &[&str])] = &[
         &["{}", "{unpartitioned_pinning=kAll;partition_pinning=kFlushedAndSimilar;}"],
     ),
     ("periodic_compaction_seconds", &["0", "1", "18446744073709551614"]),
+    ("sst_partitioner_factory", &["nullptr", "{id=SstPartitionerFixedPrefixFactory;length=2;}"]),
     ("stats_dump_period_sec", &["0", "1"]),
     ("stats_persist_period_sec", &["0", "1"]),
     ("wal_compression", &["kNoCompression", "kZSTD"]),

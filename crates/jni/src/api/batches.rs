@@ -21,7 +21,7 @@ pub fn new_sized(_env: Env<'_>, reserved: i32) -> Result<New<Batch>> {
 
 /// Java: WriteBatch.newWriteBatch ([BI)
 pub fn new_of(_env: Env<'_>, data: Bytes) -> Result<New<Batch>> {
-    Ok(New(Batch::from_data(&data)?))
+    Ok(New(Batch::from_data(&data)))
 }
 
 /// Adds an update to the family.

@@ -201,12 +201,13 @@ pub fn wal_files<'a>(env: Env<'a>, db: &Database) -> Result<Object<'a>> {
 pub fn open_backups(_env: Env<'_>, files: &Files, options: &BackupOptions) -> Result<New<Backups>> {
     options.check()?;
     let limits = options.limits()?;
-    if options.store().flag("destroy_old_data") {
-        return Err(Error::not_supported("destroy_old_data=1 of a backup engine").into());
-    }
     let files = options.env.as_ref().unwrap_or(files);
     let engine = BackupEngine::open(files.file_system().clone(), options.dir())?;
-    Ok(New(Backups(engine.limited(limits))))
+    let engine = engine.limited(limits).with_options(options.engine());
+    if options.store().flag("destroy_old_data") {
+        engine.delete_all_backups()?;
+    }
+    Ok(New(Backups(engine)))
 }
 
 /// Java: BackupEngine.createNewBackup 0 1 2
@@ -266,13 +267,6 @@ pub fn delete_backup(_env: Env<'_>, it: &Backups, id: i32) -> Result<()> {
     Ok(it.0.delete_backup(id.cast_unsigned())?)
 }
 
-fn check_restore(options: &Values) -> Result<()> {
-    if options.store().flag("keep_log_files") {
-        return Err(Error::not_supported("RestoreOptions.keep_log_files=1").into());
-    }
-    Ok(())
-}
-
 /// Java: BackupEngine.restoreDbFromBackup
 pub fn restore(
     _env: Env<'_>,
@@ -282,9 +276,9 @@ pub fn restore(
     wal_dir: String,
     options: &Values,
 ) -> Result<()> {
-    check_restore(options)?;
+    let options = requests::restore(options.store())?;
     let (dir, wal_dir) = (PathBuf::from(dir), PathBuf::from(wal_dir));
-    Ok(it.0.restore_backup(id.cast_unsigned(), dir, wal_dir)?)
+    Ok(it.0.restore_backup_opt(&options, id.cast_unsigned(), dir, wal_dir)?)
 }
 
 /// Java: BackupEngine.restoreDbFromLatestBackup
@@ -295,6 +289,6 @@ pub fn restore_latest(
     wal_dir: String,
     options: &Values,
 ) -> Result<()> {
-    check_restore(options)?;
-    Ok(it.0.restore_latest_backup(PathBuf::from(dir), PathBuf::from(wal_dir))?)
+    let options = requests::restore(options.store())?;
+    Ok(it.0.restore_latest_backup_opt(&options, PathBuf::from(dir), PathBuf::from(wal_dir))?)
 }

@@ -58,7 +58,6 @@ pub fn compact_range(
             ..CompactRangeOptions::default()
         },
     };
-    db.check_manual_compaction()?;
     let cf = family(db, cf);
     Ok(db.db().compact_range_cf(&options, cf, start.as_deref(), end.as_deref())?)
 }
@@ -84,8 +83,7 @@ pub fn compact_files(
     _path: i32,
     report: i64,
 ) -> Result<Vec<String>> {
-    let options = requests::compact_files(options.store());
-    db.check_manual_compaction()?;
+    let options = requests::compact_files(options.store(), None);
     let cf = family(db, cf);
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
     let outputs = db.db().compact_files_cf(&options, cf, &names, level)?;
@@ -153,12 +151,8 @@ pub fn report_stats(
 
 /// Java: RocksDB.cancelAllBackgroundWork
 pub fn cancel_work(_env: Env<'_>, db: &Database, wait: bool) -> Result<()> {
-    // There is no way back, as in RocksDB: jobs that run end, and none begins.
-    if wait {
-        db.db().pause_background_work();
-    } else {
-        db.count_manual_pause(1);
-    }
+    // The error is in the info log; RocksDB drops it, too.
+    db.db().cancel_all_background_work(wait).ok();
     Ok(())
 }
 

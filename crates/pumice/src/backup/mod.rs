@@ -10,20 +10,26 @@
 //! directory. Invariants: a meta file is written after all files that it names are durable, and
 //! removed before any of them. Not built: threads that copy, blob files, files left out on request.
 
+mod copying;
 mod meta;
+mod options;
 mod restore;
+
+pub use options::{
+    BackupEngineOptions, BackupInfo, BackupLimits, CreateBackupOptions, RestoreMode, RestoreOptions,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use copying::{How, check_crc};
 use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::filename;
-use pumice_env::{
-    FileOptions, FileSystem, IoKind, IoPriority, RateLimiter, create_dir_durably, write_file,
-};
+use pumice_env::{FileSystem, create_dir_durably, write_file};
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
 use pumice_table::Table;
@@ -37,34 +43,6 @@ const PRIVATE: &str = "private";
 const SHARED: &str = "shared_checksum";
 /// Directory of tables backed up by older versions of RocksDB.
 const SHARED_OLD: &str = "shared";
-/// Bytes copied at a time.
-const CHUNK: usize = 1 << 20;
-
-/// A backup, as [`BackupEngine::backups`] lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupInfo {
-    /// The backup's number.
-    pub id: u32,
-    /// Unix time of its creation in seconds.
-    pub timestamp: u64,
-    /// Bytes of its files, including those that it shares.
-    pub size: u64,
-    /// The number of its files.
-    pub number_files: usize,
-    /// What the caller noted.
-    pub app_metadata: Vec<u8>,
-}
-
-/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
-/// limiter is charged with [`IoPriority::Low`] for bytes read and written; its mode decides which
-/// of these count. Other engines and databases may share it.
-#[derive(Clone, Debug, Default)]
-pub struct BackupLimits {
-    /// Limits backups, and the reads of [`BackupEngine::verify_backup`].
-    pub backup: Option<Arc<RateLimiter>>,
-    /// Limits restores.
-    pub restore: Option<Arc<RateLimiter>>,
-}
 
 /// Makes, lists, checks, restores and deletes the backups of one directory. Every call suspends.
 pub struct BackupEngine {
@@ -72,6 +50,9 @@ pub struct BackupEngine {
     dir: PathBuf,
     writable: bool,
     limits: BackupLimits,
+    options: BackupEngineOptions,
+    /// No backup is made any more.
+    stopped: AtomicBool,
     turn: Mutex<()>,
 }
 
@@ -117,8 +98,29 @@ impl BackupEngine {
         self
     }
 
+    /// The same engine, with these options.
+    #[must_use]
+    pub fn with_options(mut self, options: BackupEngineOptions) -> BackupEngine {
+        self.options = options;
+        self
+    }
+
     fn at(fs: Arc<dyn FileSystem>, dir: PathBuf, writable: bool) -> BackupEngine {
-        BackupEngine { fs, dir, writable, limits: BackupLimits::default(), turn: Mutex::new(()) }
+        BackupEngine {
+            fs,
+            dir,
+            writable,
+            limits: BackupLimits::default(),
+            options: BackupEngineOptions::default(),
+            stopped: AtomicBool::new(false),
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// Ends the backup that is being made, and refuses others of this engine: they are Incomplete.
+    /// Does not wait.
+    pub fn stop_backup(&self) {
+        self.stopped.store(true, Ordering::Release);
     }
 
     /// Backs up the present state of `db` with the caller's `note`; returns the backup's number.
@@ -129,7 +131,20 @@ impl BackupEngine {
     /// InvalidArgument for a note over 1 MiB; NotSupported after [`Self::open_read_only`]; I/O.
     /// After an error nothing is left of the backup.
     pub fn create_backup(&self, db: &Db, flush: bool, note: &[u8]) -> Result<u32> {
+        let (flush_before_backup, app_metadata) = (flush, note);
+        let options =
+            CreateBackupOptions { flush_before_backup, app_metadata, ..Default::default() };
+        self.create_backup_opt(db, &options)
+    }
+
+    /// [`Self::create_backup`] with options.
+    ///
+    /// # Errors
+    /// As there; Incomplete after [`Self::stop_backup`].
+    pub fn create_backup_opt(&self, db: &Db, options: &CreateBackupOptions<'_>) -> Result<u32> {
         self.check_writable()?;
+        self.check_not_stopped()?;
+        let note = options.app_metadata;
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::invalid_argument("App metadata too large"));
         }
@@ -141,7 +156,7 @@ impl BackupEngine {
             self.collect(&known)?;
         }
         create_dir_durably(&*self.fs, &private, false)?;
-        let made = self.fill(db, flush, id, &known).and_then(|mut meta| {
+        let made = self.fill(db, options, id, &known).and_then(|mut meta| {
             meta.note = note.to_vec();
             self.write_meta(id, &meta)
         });
@@ -202,7 +217,7 @@ impl BackupEngine {
         let meta = take(self.load()?, id)?;
         for file in meta.files.iter().filter(|_| with_checksum) {
             let path = self.dir.join(&file.path);
-            let crc = self.copy(&path, None, None, self.limits.backup.as_deref())?;
+            let crc = self.copy(&path, None, None, &How::at(self.limits.backup.as_deref()))?;
             check_crc(file, crc, &path, &path)?;
         }
         Ok(())
@@ -221,9 +236,23 @@ impl BackupEngine {
         db_dir: impl AsRef<Path>,
         wal_dir: impl AsRef<Path>,
     ) -> Result<()> {
+        self.restore_backup_opt(&RestoreOptions::default(), id, db_dir, wal_dir)
+    }
+
+    /// [`Self::restore_backup`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore_backup_opt(
+        &self,
+        options: &RestoreOptions,
+        id: u32,
+        db_dir: impl AsRef<Path>,
+        wal_dir: impl AsRef<Path>,
+    ) -> Result<()> {
         let _turn = self.turn.lock();
         let meta = take(self.load()?, id)?;
-        self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref())
+        self.restore(options, &meta, db_dir.as_ref(), wal_dir.as_ref())
     }
 
     /// As [`Self::restore_backup`] of the newest intact backup.
@@ -236,10 +265,25 @@ impl BackupEngine {
         db_dir: impl AsRef<Path>,
         wal_dir: impl AsRef<Path>,
     ) -> Result<()> {
+        self.restore_latest_backup_opt(&RestoreOptions::default(), db_dir, wal_dir)
+    }
+
+    /// [`Self::restore_latest_backup`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore_latest_backup_opt(
+        &self,
+        options: &RestoreOptions,
+        db_dir: impl AsRef<Path>,
+        wal_dir: impl AsRef<Path>,
+    ) -> Result<()> {
         let _turn = self.turn.lock();
         for meta in self.load()?.into_values().rev() {
             match meta {
-                Ok(meta) => return self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref()),
+                Ok(meta) => {
+                    return self.restore(options, &meta, db_dir.as_ref(), wal_dir.as_ref());
+                }
                 Err(error) if is_unknown(&error) => return Err(error),
                 Err(_) => {}
             }
@@ -274,6 +318,18 @@ impl BackupEngine {
             known.iter().filter(|(_, meta)| meta.is_ok()).map(|(id, _)| *id).collect();
         let surplus = intact.len().saturating_sub(keep);
         self.forget(known, &intact[..surplus])
+    }
+
+    /// Deletes all backups, intact or not.
+    ///
+    /// # Errors
+    /// NotSupported after [`Self::open_read_only`]; I/O.
+    pub fn delete_all_backups(&self) -> Result<()> {
+        self.check_writable()?;
+        let _turn = self.turn.lock();
+        let known = self.load()?;
+        let ids: Vec<u32> = known.keys().copied().collect();
+        self.forget(known, &ids)
     }
 
     /// Removes files that no intact backup needs, such as those of an unfinished backup. While
@@ -324,19 +380,29 @@ impl BackupEngine {
     }
 
     /// Copies one consistent state of `db`, durably.
-    fn fill(&self, db: &Db, flush: bool, id: u32, known: &Known) -> Result<Meta> {
+    fn fill(
+        &self,
+        db: &Db,
+        options: &CreateBackupOptions<'_>,
+        id: u32,
+        known: &Known,
+    ) -> Result<Meta> {
+        let how = self.how_to_save(options.progress_callback);
         let inner = db.inner();
         let _keep = KeepFiles::new(inner);
-        let moment = inner.moment_for_backup(flush)?;
+        let mut moment = inner.moment_for_backup(options.flush_before_backup)?;
+        if !self.options.backup_log_files {
+            moment.logs.clear();
+        }
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
-        for &number in &moment.tables {
-            meta.files.push(self.share(&inner.dir.table(number), number, known)?);
+        for file in &moment.tables {
+            meta.files.push(self.share(&inner.dir.table_of(file), file.number, known, &how)?);
         }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
-            let crc = self.save(&from, bytes, &self.dir.join(&path))?;
+            let crc = self.copy(&from, bytes, Some(&self.dir.join(&path)), &how)?;
             meta.files.push(FileEntry { path, crc: Some(crc), bytes: None });
         }
         let path = format!("{PRIVATE}/{id}/CURRENT");
@@ -354,7 +420,7 @@ impl BackupEngine {
     /// Number, session and size tell the tables of databases apart, but not tables that were made
     /// outside: ingested again after a restore, such a table may have another sequence number
     /// stored in it.
-    fn share(&self, from: &Path, number: u64, known: &Known) -> Result<FileEntry> {
+    fn share(&self, from: &Path, number: u64, known: &Known, how: &How<'_>) -> Result<FileEntry> {
         let bytes = self.fs.file_size(from)?;
         let properties = Table::read_properties(self.fs.open_random(from)?, bytes)?;
         let session = &properties.db_session_id;
@@ -366,7 +432,7 @@ impl BackupEngine {
         let made_outside = properties.collected(EXTERNAL_VERSION).is_some();
         let crc = match known_as(&named) {
             _ if session.is_empty() => self.read_crc(from)?,
-            None => return self.share_as(from, bytes, named),
+            None => return self.share_as(from, bytes, named, how),
             Some(entry) => {
                 let entry = self.with_crc(entry)?;
                 if !made_outside {
@@ -381,7 +447,7 @@ impl BackupEngine {
         let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.sst");
         match known_as(&path) {
             Some(entry) => self.with_crc(entry),
-            None => self.share_as(from, bytes, path),
+            None => self.share_as(from, bytes, path, how),
         }
     }
 
@@ -395,14 +461,14 @@ impl BackupEngine {
     }
 
     fn read_crc(&self, path: &Path) -> Result<u32> {
-        self.copy(path, None, None, self.limits.backup.as_deref())
+        self.copy(path, None, None, &How::at(self.limits.backup.as_deref()))
     }
 
-    fn share_as(&self, from: &Path, bytes: u64, path: String) -> Result<FileEntry> {
+    fn share_as(&self, from: &Path, bytes: u64, path: String, how: &How<'_>) -> Result<FileEntry> {
         let to = self.dir.join(&path);
         let name = &path[SHARED.len() + 1..];
         let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
-        let crc = self.save(from, Some(bytes), &temporary)?;
+        let crc = self.copy(from, Some(bytes), Some(&temporary), how)?;
         self.fs.rename(&temporary, &to)?;
         Ok(FileEntry { path, crc: Some(crc), bytes: None })
     }
@@ -469,64 +535,6 @@ impl BackupEngine {
         }
         Ok(())
     }
-
-    /// [`Self::copy`] for a backup.
-    fn save(&self, from: &Path, bytes: Option<u64>, to: &Path) -> Result<u32> {
-        self.copy(from, bytes, Some(to), self.limits.backup.as_deref())
-    }
-
-    /// Reads the first `bytes` of a file, or all, and copies them durably if there is a target;
-    /// returns their CRC-32C.
-    fn copy(
-        &self,
-        from: &Path,
-        bytes: Option<u64>,
-        to: Option<&Path>,
-        limiter: Option<&RateLimiter>,
-    ) -> Result<u32> {
-        let mut source = self.fs.open_sequential(from)?;
-        let mut target = match to {
-            Some(to) => Some(self.fs.create(to, &FileOptions::default())?),
-            None => None,
-        };
-        let chunk = |left: Option<u64>| {
-            left.and_then(|left| usize::try_from(left).ok()).map_or(CHUNK, |left| left.min(CHUNK))
-        };
-        let mut buffer = vec![0; chunk(bytes)];
-        let (mut done, mut crc) = (0u64, 0);
-        while bytes.is_none_or(|bytes| done < bytes) {
-            let want = chunk(bytes.map(|bytes| bytes - done));
-            let read = source.read(&mut buffer[..want])?;
-            if read == 0 {
-                break;
-            }
-            crc = crc32c_extend(crc, &buffer[..read]);
-            // Only now is it known how many were read, as in RocksDB's engine.
-            wait_for(limiter, read as u64, IoKind::Read);
-            if let Some(target) = &mut target {
-                wait_for(limiter, read as u64, IoKind::Write);
-                target.append(&buffer[..read])?;
-            }
-            done += read as u64;
-        }
-        if bytes.is_some_and(|bytes| done < bytes) {
-            return Err(Error::corruption(format!("{}: shorter than expected", from.display())));
-        }
-        if let Some(target) = &mut target {
-            target.sync()?;
-            target.close()?;
-        }
-        Ok(crc)
-    }
-}
-
-/// Takes `bytes` from the limiter, a burst at a time.
-fn wait_for(limiter: Option<&RateLimiter>, bytes: u64, kind: IoKind) {
-    let Some(limiter) = limiter else { return };
-    let mut left = bytes;
-    while left > 0 {
-        left -= limiter.request_token(left, 0, IoPriority::Low, kind, None);
-    }
 }
 
 /// The files that are copied for one backup alone, except CURRENT: source, name, and the number of
@@ -566,18 +574,6 @@ fn size_in_name(path: &str) -> Option<u64> {
     let mut parts = name.split('_').skip(2);
     // Not the underscore of the directory's name, which is stripped.
     parts.next()?.parse().ok()
-}
-
-fn check_crc(file: &FileEntry, computed: u32, from: &Path, to: &Path) -> Result<()> {
-    match file.crc {
-        Some(expected) if expected != computed => Err(Error::corruption(format!(
-            "While restoring {} -> {}: expected checksum is {expected} while computed checksum is \
-             {computed}",
-            from.display(),
-            to.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -3,21 +3,30 @@
 //! Thread safety: the caller has the engine's turn. Suspends. Invariant: CURRENT is removed first
 //! and renamed to its place last, so that a half-restored database does not count as one.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use pumice_base::{Error, Result};
 use pumice_env::create_dir_durably;
 use pumice_env::filename::{self, FileType};
+use pumice_table::Table;
 
+use super::copying::{How, check_crc};
 use super::meta::{FileEntry, Meta};
-use super::{BackupEngine, check_crc};
+use super::{BackupEngine, RestoreMode, RestoreOptions};
 
 impl BackupEngine {
     /// Replaces the database in `db_dir` with the backup `meta`, whose logs go into `wal_dir`.
     ///
     /// # Errors
     /// See [`BackupEngine::restore_backup`].
-    pub(super) fn restore(&self, meta: &Meta, db_dir: &Path, wal_dir: &Path) -> Result<()> {
+    pub(super) fn restore(
+        &self,
+        options: &RestoreOptions,
+        meta: &Meta,
+        db_dir: &Path,
+        wal_dir: &Path,
+    ) -> Result<()> {
         let temporary = db_dir.join("CURRENT.tmp");
         let target = |file: &FileEntry| {
             let name = restored_name(&file.path);
@@ -42,13 +51,18 @@ impl BackupEngine {
             self.fs.remove(&current)?;
             self.fs.sync_dir(db_dir)?;
         }
+        let kept = self.kept(options.mode, meta, &targets)?;
         let archive = filename::archive_dir(wal_dir);
-        for dir in [db_dir, wal_dir, &archive] {
-            self.remove_database_files(dir)?;
+        if options.keep_log_files {
+            self.return_logs(&archive, wal_dir)?;
         }
-        for (file, to) in meta.files.iter().zip(&targets) {
+        for dir in [db_dir, wal_dir, &archive] {
+            self.remove_database_files(dir, options.keep_log_files, &kept)?;
+        }
+        let how = How::at(self.limits.restore.as_deref());
+        for (file, to) in meta.files.iter().zip(&targets).filter(|(_, to)| !kept.contains(*to)) {
             let from = self.dir.join(&file.path);
-            let crc = self.copy(&from, None, Some(to), self.limits.restore.as_deref())?;
+            let crc = self.copy(&from, None, Some(to), &how)?;
             check_crc(file, crc, &from, to)?;
         }
         self.fs.sync_dir(wal_dir)?;
@@ -59,14 +73,71 @@ impl BackupEngine {
         Ok(())
     }
 
-    /// Removes the files of a database, except its lock and its LOG.
-    fn remove_database_files(&self, dir: &Path) -> Result<()> {
+    /// The tables that are there and need not be restored.
+    fn kept(
+        &self,
+        mode: RestoreMode,
+        meta: &Meta,
+        targets: &[PathBuf],
+    ) -> Result<BTreeSet<PathBuf>> {
+        let mut kept = BTreeSet::new();
+        for (file, to) in meta.files.iter().zip(targets) {
+            let name = to.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+            let is_table = matches!(filename::parse(name), Some((_, FileType::Table)));
+            if !is_table || mode == RestoreMode::PurgeAllFiles || !self.fs.exists(to)? {
+                continue;
+            }
+            let same = match mode {
+                // What cannot be read is replaced.
+                RestoreMode::VerifyChecksum => {
+                    let how = How::at(self.limits.restore.as_deref());
+                    file.crc.is_some() && self.copy(to, None, None, &how).ok() == file.crc
+                }
+                _ => self.is_named_after(to, &file.path).unwrap_or(false),
+            };
+            if same {
+                kept.insert(to.clone());
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether the table's own session and size give the name that it has in the backup.
+    fn is_named_after(&self, table: &Path, backed_up: &str) -> Result<bool> {
+        let bytes = self.fs.file_size(table)?;
+        let properties = Table::read_properties(self.fs.open_random(table)?, bytes)?;
+        let session = &properties.db_session_id;
+        Ok(!session.is_empty() && backed_up.ends_with(&format!("_s{session}_{bytes}.sst")))
+    }
+
+    /// The logs of the archive are to be read again.
+    fn return_logs(&self, archive: &Path, wal_dir: &Path) -> Result<()> {
+        if !self.fs.exists(archive)? {
+            return Ok(());
+        }
+        for name in self.fs.list(archive)? {
+            if let Some((_, FileType::Wal)) = filename::parse(&name) {
+                self.fs.rename(&archive.join(&name), &wal_dir.join(&name))?;
+            }
+        }
+        self.fs.sync_dir(archive)
+    }
+
+    /// Removes the files of a database, except its lock, its LOG and those to be kept.
+    fn remove_database_files(
+        &self,
+        dir: &Path,
+        keep_logs: bool,
+        kept: &BTreeSet<PathBuf>,
+    ) -> Result<()> {
         if !self.fs.exists(dir)? {
             return Ok(());
         }
         for name in self.fs.list(dir)? {
             match filename::parse(&name) {
                 None | Some((_, FileType::Lock | FileType::InfoLog)) => {}
+                Some((_, FileType::Wal)) if keep_logs => {}
+                Some(_) if kept.contains(&dir.join(&name)) => {}
                 Some(_) => self.fs.remove(&dir.join(name))?,
             }
         }

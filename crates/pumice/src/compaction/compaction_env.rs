@@ -6,6 +6,8 @@ use pumice_base::{FileNumber, Result};
 use pumice_port::lane::Lane;
 
 use crate::callbacks::Entered;
+use crate::options::requests::CancelFlag;
+use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
 
 /// Which lane a job computes in.
@@ -24,6 +26,11 @@ pub(crate) trait CompactionEnv: OutputEnv {
     /// # Errors
     /// Aborted when the database closes.
     fn check_open(&self) -> Result<()>;
+    /// # Errors
+    /// Incomplete when the manual compaction with that switch was paused or cancelled.
+    fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
+    /// Tells the listeners that a part of a job begins, or that it `ended`.
+    fn note_part(&self, part: &SubcompactionJobInfo, ended: bool);
     /// A number for an output. The file is kept until its job ends.
     fn begin_output(&self) -> FileNumber;
     /// Output `number` is complete and has `bytes` bytes.

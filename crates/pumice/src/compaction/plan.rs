@@ -401,5 +401,6 @@ pub(super) fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
         reserved_last_level: options.cf_allow_ingest_behind,
+        partition_prefix: options.sst_partitioner_factory.prefix_len(),
     }
 }

@@ -21,12 +21,13 @@ use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::timed_filter;
+use crate::options::requests::CancelFlag;
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
-use crate::stats::listener::{CompactionReason, TableFileCreationReason};
+use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
@@ -54,6 +55,10 @@ pub(crate) struct JobContext {
     pub io: Option<Arc<JobIo>>,
     pub lane: LaneKind,
     pub floor: Floor,
+    /// The switch of the caller that asked for it; None if it is an automatic one.
+    pub manual: Option<Option<CancelFlag>>,
+    /// What listeners are told of each part.
+    pub part: SubcompactionJobInfo,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
 }
@@ -69,6 +74,9 @@ impl JobContext {
     fn check_wanted(&self) -> Result<()> {
         if self.cf.is_dropped() {
             return Err(Error::column_family_dropped(self.cf.name.clone()));
+        }
+        if let Some(canceled) = &self.manual {
+            self.env.check_manual(canceled.as_ref())?;
         }
         self.env.check_open()
     }
@@ -158,7 +166,8 @@ fn compact(
             job.pick.target_output_file_size,
             job.pick.max_output_file_size,
             job.pick.max_compaction_bytes,
-        ),
+        )
+        .by_prefix(options.sst_partitioner_factory.prefix_len()),
         is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
         low: start.clone(),

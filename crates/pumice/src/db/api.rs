@@ -82,6 +82,7 @@ use crate::version::family::{CfData, ColumnFamily};
 /// | durability | [`Db::flush`], [`Db::flush_wal`], [`Db::sync_wal`] |
 /// | compaction | [`Db::compact_range`], [`Db::compact_files`], [`Db::wait_for_compact`] |
 /// | whole files | [`Db::checkpoint`], [`Db::ingest_files`], [`backup`](crate::backup) |
+/// | files of a column family | [`Db::export_column_family`], [`Db::live_files_storage_info`] |
 /// | settings | [`Db::set_options`], [`Db::set_db_options`], [`Db::options`] |
 /// | looking in | [`Db::property`], [`Db::statistics`], [`Db::live_files_metadata`] |
 /// | checks and errors | [`Db::verify_checksum`], [`Db::background_error`], [`Db::resume`] |
@@ -384,20 +385,6 @@ impl Db {
     pub fn wait_for_compact(&self, options: &WaitForCompactOptions) -> Result<()> {
         self.inner().wait_for_compact(options)?;
         if options.close_db { self.close() } else { Ok(()) }
-    }
-    /// Stops starting background jobs and waits for the running ones.
-    ///
-    /// # Panics
-    /// In code that the database calls under its locks (comparators, prefix extractors, files).
-    pub fn pause_background_work(&self) {
-        self.inner().pause_background_work();
-    }
-    /// Ends one [`Db::pause_background_work`].
-    ///
-    /// # Errors
-    /// InvalidArgument if none is outstanding.
-    pub fn continue_background_work(&self) -> Result<()> {
-        self.inner().continue_background_work()
     }
     /// Keeps all files until [`Db::enable_file_deletions`] has been called as many times.
     ///

@@ -18,6 +18,7 @@ use crate::db::api::Db;
 use crate::engine::DbInner;
 use crate::engine::live_files;
 use crate::engine::reserve::Reserved;
+use crate::engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions};
 use crate::options::requests::{CheckpointOptions, CompactFilesOptions};
 use crate::state::errors::Reason;
 use crate::state::manifest_log::ManifestLog;
@@ -65,6 +66,19 @@ impl Db {
         path: impl AsRef<Path>,
     ) -> Result<()> {
         self.inner().checkpoint(options, path.as_ref())
+    }
+
+    /// The files that make up the present state, for programs that copy them: tables by column
+    /// family, MANIFEST, `CURRENT`, OPTIONS and logs. The caller keeps them from being deleted, by
+    /// [`Db::disable_file_deletions`].
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn live_files_storage_info(
+        &self,
+        options: &LiveFilesStorageInfoOptions,
+    ) -> Result<Vec<LiveFileStorageInfo>> {
+        self.inner().storage_info(options)
     }
 
     /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
@@ -194,7 +208,8 @@ impl Db {
     ///
     /// # Errors
     /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running
-    /// compaction is in the way; Incomplete while background work is paused; the background error.
+    /// compaction is in the way; Incomplete while background work or manual compactions are paused,
+    /// and when the call is cancelled; the background error.
     pub fn compact_files(
         &self,
         options: &CompactFilesOptions,
@@ -224,7 +239,7 @@ impl Db {
             compression: options.compression,
             output_file_size_limit: options.output_file_size_limit.max(1),
         };
-        let outputs = self.inner().compact_files(data, request, options.max_subcompactions)?;
+        let outputs = self.inner().compact_files(data, request, options)?;
         Ok(outputs.iter().map(|number| format!("/{}", table_file_name(*number))).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The handle's calls that ingest table files.
+//! The handle's calls that ingest table files, and those that export and import column families.
 //!
 //! Thread safety: from anywhere. Suspends.
 
@@ -8,8 +8,12 @@ use std::sync::Arc;
 use pumice_base::{Error, Result};
 
 use crate::db::api::Db;
+use crate::engine::export_family::ExportImportFilesMetadata;
+use crate::engine::open::ColumnFamilyDescriptor;
 use crate::ingest::request::Request;
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
+use crate::options::ColumnFamilyOptions;
+use crate::options::requests::ImportColumnFamilyOptions;
 use crate::version::family::ColumnFamily;
 
 impl Db {
@@ -64,5 +68,57 @@ impl Db {
             requests.push(Request { cf: Arc::clone(&arg.column_family.data), arg });
         }
         self.inner().ingest(&requests)
+    }
+
+    /// Flushes a column family and makes the new directory `path` with its table files, as hard
+    /// links where that is possible. The result is what [`Db::create_column_family_with_import`]
+    /// needs of it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// use pumice::{ColumnFamilyOptions, Db, ImportColumnFamilyOptions};
+    /// # let dir = std::env::temp_dir().join(format!("pumice-export-{}", std::process::id()));
+    /// let db = Db::builder(&dir).create(true).open()?;
+    /// db.put("a", "1")?;
+    /// let exported = db.export_column_family(db.default_column_family(), dir.join("export"))?;
+    /// let (options, how) = (ColumnFamilyOptions::default(), ImportColumnFamilyOptions::default());
+    /// let copy = db.create_column_family_with_import(&options, "copy", &how, &[&exported])?;
+    /// assert_eq!(db.get_cf(&copy, "a")?.as_deref(), Some(&b"1"[..]));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&dir).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidArgument if `path` exists; ColumnFamilyDropped; Aborted in code that a job calls; the
+    /// background error; I/O. `path` does not exist after an error.
+    pub fn export_column_family(
+        &self,
+        cf: &ColumnFamily,
+        path: impl AsRef<Path>,
+    ) -> Result<ExportImportFilesMetadata> {
+        self.inner().export_column_family(self.live(cf)?, path.as_ref())
+    }
+
+    /// Creates a column family from the files of exported ones, whose key ranges must be apart.
+    /// Files keep their levels and sequence numbers; that of the database grows to the largest of
+    /// them. A snapshot that is older sees the entries with sequence numbers up to its own.
+    ///
+    /// # Errors
+    /// InvalidArgument if the name is taken, the comparator has another name, there are no files,
+    /// one has no entries or a level that there is not, or ranges overlap; Corruption if a file is
+    /// not as described; Aborted if the new family was written to meanwhile, and in code that a
+    /// job calls; the background error; I/O. There is no new column family after an error, unless
+    /// the MANIFEST failed.
+    pub fn create_column_family_with_import(
+        &self,
+        options: &ColumnFamilyOptions,
+        name: &str,
+        import_options: &ImportColumnFamilyOptions,
+        exports: &[&ExportImportFilesMetadata],
+    ) -> Result<ColumnFamily> {
+        let descriptor = ColumnFamilyDescriptor::new(name, options.clone());
+        self.inner().import_column_family(&descriptor, import_options, exports)
     }
 }

@@ -2,6 +2,7 @@
 //! the rooms below it.
 
 pub(crate) mod api;
+mod background_api;
 pub(crate) mod builder;
 mod calls;
 pub(crate) mod file_api;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -136,6 +136,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         life: Life {
             closing: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
+            manual_pauses: AtomicI64::new(0),
             mark: a.mark,
             runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
             me: OnceLock::new(),

@@ -3,7 +3,6 @@
 //! Thread safety: from threads of the pools and from tasks.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pumice_port::thread;
 
@@ -38,7 +37,7 @@ impl RunJob for DbInner {
     }
 
     fn try_to_resume(self: Arc<Self>, tried: &mut i32, most: i32) -> bool {
-        if self.life.closing.load(Ordering::Acquire) {
+        if self.life.is_ending() {
             return true;
         }
         if !self.may_resume() {

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::filename::TableDirs;
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
+use pumice_manifest::FileMetaData;
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
@@ -35,7 +36,7 @@ const LOCK_EXTENSION: &str = ".lock";
 
 /// The files of one state.
 pub(crate) struct Moment {
-    pub tables: Vec<FileNumber>,
+    pub tables: Vec<Arc<FileMetaData>>,
     /// With the bytes that belong to the moment.
     pub manifest: (FileNumber, u64),
     /// 0 for none.
@@ -85,9 +86,7 @@ impl DbInner {
             target.display()
         ));
         let result = self.fill(options, &staging.dir).and_then(|sequence| {
-            staging.become_target(target)?;
-            let durable = self.dir.fs.sync_dir(parent_of(target));
-            durable.inspect_err(|_| staging.take_back(target))?;
+            staging.finish(target)?;
             Ok(sequence)
         });
         match result {
@@ -108,20 +107,14 @@ impl DbInner {
         let _keep = KeepFiles::new(self);
         let ids = all_ids(&self.state.lock());
         // Only shortens the logs to copy, so that opening the checkpoint is fast.
-        let live = || self.logs.wal.lock().live().iter().map(|(_, bytes)| bytes).sum::<u64>();
-        let flushes = match options.log_size_for_flush {
-            0 => true,
-            u64::MAX => false,
-            bytes => live() >= bytes,
-        };
-        if flushes {
+        if self.wants_flush_for_copy(options.log_size_for_flush) {
             self.flush_for_copy(&ids)?;
         }
         let moment = self.note_moment()?;
         create_dir_durably(&*self.dir.fs, staging, false)?;
         let (staged, mut linking) = (TableDirs::of(staging), true);
-        for &number in &moment.tables {
-            let (from, to) = (self.dir.table(number), staged.table(TableDirs::OWN, number));
+        for file in &moment.tables {
+            let (from, to) = (self.dir.table_of(file), staged.table(TableDirs::OWN, file.number));
             self.dir.link_or_copy(&from, &to, &mut linking)?;
         }
         let (manifest, bytes) = moment.manifest;
@@ -140,6 +133,16 @@ impl DbInner {
         // The last file makes it a database; this also makes all the names durable.
         filename::set_current_file(&*self.dir.fs, staging, manifest, true)?;
         Ok(moment.sequence)
+    }
+
+    /// Whether the live logs have at least this many bytes; 0 always, `u64::MAX` never.
+    pub(crate) fn wants_flush_for_copy(&self, log_bytes: u64) -> bool {
+        let live = || self.logs.wal.lock().live().iter().map(|(_, bytes)| bytes).sum::<u64>();
+        match log_bytes {
+            0 => true,
+            u64::MAX => false,
+            bytes => live() >= bytes,
+        }
     }
 
     fn flush_for_copy(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
@@ -178,7 +181,7 @@ impl DbInner {
         let manifest_bytes = self.dir.fs.file_size(&path)?;
         let (tables, options) = {
             let state = self.state.lock();
-            let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
+            let files = state.cfs.values().flat_map(|cf| cf.files()).cloned();
             (files.collect(), state.files.options_file_number)
         };
         let mut wal = self.logs.wal.lock();
@@ -194,15 +197,15 @@ impl DbInner {
 }
 
 /// The directory in which a checkpoint is built. Nothing of it stays when this is dropped.
-struct Staging<'a> {
+pub(crate) struct Staging<'a> {
     fs: &'a dyn FileSystem,
-    dir: PathBuf,
+    pub dir: PathBuf,
     lock_file: PathBuf,
     lock: Option<Box<dyn FileLock>>,
 }
 
 impl<'a> Staging<'a> {
-    fn new(fs: &'a dyn FileSystem, target: &Path) -> Result<Self> {
+    pub fn new(fs: &'a dyn FileSystem, target: &Path) -> Result<Self> {
         let prefix = staging_prefix(target)?;
         create_dir_durably(fs, parent_of(target), false)?;
         remove_left(fs, target, &prefix);
@@ -217,6 +220,16 @@ impl<'a> Staging<'a> {
                 Err(_) => tries += 1,
             }
         }
+    }
+
+    /// Gives the directory, whose contents are durable, its name, durably.
+    ///
+    /// # Errors
+    /// InvalidArgument if that exists by now; I/O. The target does not exist after an error.
+    pub fn finish(&self, target: &Path) -> Result<()> {
+        self.become_target(target)?;
+        let durable = self.fs.sync_dir(parent_of(target));
+        durable.inspect_err(|_| self.take_back(target))
     }
 
     fn become_target(&self, target: &Path) -> Result<()> {
@@ -332,14 +345,17 @@ mod tests {
         let allowed = || db.property_int("rocksdb.is-file-deletions-enabled").unwrap();
         let keep = KeepFiles::new(db.inner());
         let moment = db.inner().note_moment().unwrap();
-        assert_eq!((moment.tables.len(), allowed()), (2, 0));
+        // The moment itself keeps its files, too.
+        let tables: Vec<u64> = moment.tables.iter().map(|file| file.number).collect();
+        drop(moment);
+        assert_eq!((tables.len(), allowed()), (2, 0));
         db.enable_file_deletions();
         db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
         db.enable_file_deletions();
         let exist = || {
             let fs = &options.db.file_system;
             let path = |number: &u64| format!("/db/{number:06}.sst");
-            moment.tables.iter().filter(|n| fs.exists(path(n).as_ref()).unwrap()).count()
+            tables.iter().filter(|n| fs.exists(path(n).as_ref()).unwrap()).count()
         };
         assert_eq!((exist(), allowed()), (2, 0));
         drop(keep);

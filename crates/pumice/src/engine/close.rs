@@ -59,7 +59,9 @@ impl DbInner {
             self.changed.notify_all();
         }
         self.await_resume();
-        if !self.dir.read_only && !self.options().avoid_flush_during_shutdown {
+        let saves = !self.dir.read_only && !self.options().avoid_flush_during_shutdown;
+        // Without background work nothing can be flushed.
+        if saves && !self.life.shutting_down.load(Ordering::Acquire) {
             closing.result = self.save_unlogged();
         }
         if !self.dir.read_only {
@@ -160,8 +162,31 @@ impl DbInner {
         }
     }
 
-    /// Stops everything without flushing.
-    fn stop(self: &Arc<Self>, result: &mut Result<()>) {
+    /// Ends background work until the close. Unlogged writes are flushed first, as by a close.
+    /// Queued jobs are dropped and running ones end early; with `wait` none runs on return.
+    ///
+    /// # Errors
+    /// As those of a close for the flush; the work has ended all the same. Aborted, with nothing
+    /// done, in code that a job calls.
+    pub(crate) fn cancel_all_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
+        self.life.mark.check_may_wait()?;
+        self.reports.info(format_args!("Shutdown: canceling all background work"));
+        self.await_resume();
+        let saves = !self.dir.read_only && !self.options().avoid_flush_during_shutdown;
+        let saved = match saves && !self.life.is_ending() {
+            true => self.save_unlogged(),
+            false => Ok(()),
+        };
+        self.life.shutting_down.store(true, Ordering::Release);
+        self.end_jobs();
+        if wait {
+            self.await_jobs();
+        }
+        saved
+    }
+
+    /// Wakes all that waits, so that it finds that the database shuts down, and takes back jobs.
+    fn end_jobs(self: &Arc<Self>) {
         self.writes.attention.store(true, Ordering::Release);
         {
             let state = self.state.lock();
@@ -169,23 +194,32 @@ impl DbInner {
             self.background.expiry_changed.notify_all();
             self.reports.dumps_changed.notify_all();
             self.background.regulator.wake(&state);
-            drop(state);
-            self.take_back_jobs(true);
-            let mut state = self.state.lock();
-            while state.jobs.scheduled_flushes > 0
-                || state.has_compaction_jobs()
-                || state.tasks.awaiting_retry
-                || state.tasks.tuning
-                || state.tasks.regulating
-                || state.tasks.expiry.waiting
-                || state.tasks.dumping
-                || state.jobs.running_deletions > 0
-                || state.jobs.running_ingestions > 0
-                || state.errors.is_resuming()
-            {
-                state = self.changed.wait_timeout(state, POLL).0;
-            }
         }
+        self.take_back_jobs(true);
+    }
+
+    /// Waits until no job and no task runs.
+    fn await_jobs(&self) {
+        let mut state = self.state.lock();
+        while state.jobs.scheduled_flushes > 0
+            || state.has_compaction_jobs()
+            || state.tasks.awaiting_retry
+            || state.tasks.tuning
+            || state.tasks.regulating
+            || state.tasks.expiry.waiting
+            || state.tasks.dumping
+            || state.jobs.running_deletions > 0
+            || state.jobs.running_ingestions > 0
+            || state.errors.is_resuming()
+        {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Stops everything without flushing.
+    fn stop(self: &Arc<Self>, result: &mut Result<()>) {
+        self.end_jobs();
+        self.await_jobs();
         if !self.dir.read_only {
             let deleted = self.let_go(result);
             let _inside = self.life.mark.enter_job(); // Others wait for this close.

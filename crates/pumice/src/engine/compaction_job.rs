@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result};
+use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_env::IoClass;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
@@ -24,6 +24,7 @@ use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::job::RunJob;
 use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
+use crate::stats::listener::SubcompactionJobInfo;
 use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
@@ -91,10 +92,11 @@ impl DbInner {
                     cf.compaction_retry.succeeded();
                     state.errors.compaction_found_no_space = false;
                 }
+                Err(error) if is_paused(error) => {}
                 Err(error) => cf.compaction_retry.failed(error),
             }
         }
-        if result.is_err() {
+        if result.as_ref().is_err_and(|error| !is_paused(error)) {
             self.scheduler().await_retry(state);
         }
         if let Some(piece) = &manual {
@@ -131,7 +133,7 @@ impl DbInner {
     ) -> Result<()> {
         let filters = work.cf.options().has_filter();
         let _filtering = filters.then(|| self.snapshots.filter_begins());
-        let context = self.job_context(work, lane)?;
+        let context = self.job_context(work, lane, job)?;
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.lock());
         let (files, part) = match written {
@@ -228,6 +230,7 @@ impl DbInner {
         self: &Arc<Self>,
         work: &CompactionWork,
         lane: LaneKind,
+        job: u64,
     ) -> Result<Arc<JobContext>> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
         Ok(Arc::new(JobContext {
@@ -243,6 +246,8 @@ impl DbInner {
             io: work.io.clone(),
             lane,
             floor: Floor::of_caller(),
+            manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
+            part: self.part_info(work, job),
             outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
@@ -257,21 +262,21 @@ impl DbInner {
         let mut bounds = vec![None];
         bounds.extend(split_points(work).into_iter().map(Some));
         bounds.push(None);
-        let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
+        let ranges = bounds.windows(2).enumerate();
+        let ranges: Vec<_> = ranges.map(|(n, w)| (n, w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
         // Parts for which there is no thread run here, after the first.
         let mut own = vec![ranges[0].clone()];
         for range in &ranges[1..] {
-            let (job, (start, end)) = (Arc::clone(job), range.clone());
-            let part = move || subcompaction::run(&job, start, end);
+            let (job, own_range) = (Arc::clone(job), range.clone());
+            let part = move || run_part(&job, own_range);
             match thread::try_spawn("pumice:sub", part) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => own.push(range.clone()),
             }
         }
-        let run = |(start, end)| {
-            thread::contain("Compaction", || subcompaction::run(job, start, end))
-                .and_then(|result| result)
+        let run = |range| {
+            thread::contain("Compaction", || run_part(job, range)).and_then(|result| result)
         };
         let mut results: Vec<_> = own.into_iter().map(run).collect();
         for handle in handles {
@@ -316,6 +321,36 @@ impl DbInner {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.versions().change_versions(|_| Ok(edit.into()), |_| ())
     }
+}
+
+/// Runs one part of a job, between two keys, and tells the listeners.
+fn run_part(
+    job: &Arc<JobContext>,
+    (number, start, end): (usize, Option<Vec<u8>>, Option<Vec<u8>>),
+) -> Result<SubcompactionResult> {
+    let started = time::now_micros();
+    let begun = SubcompactionJobInfo { subcompaction_job_id: number, ..job.part.clone() };
+    job.env.note_part(&begun, false);
+    let result = subcompaction::run(job, start, end);
+    let mut ended = SubcompactionJobInfo {
+        elapsed_micros: time::now_micros().saturating_sub(started),
+        error: result.as_ref().err().cloned(),
+        ..begun
+    };
+    if let Ok(part) = &result {
+        ended.num_input_records = part.counts.entries_in;
+        ended.num_output_records = part.files.iter().map(|file| file.stats().num_entries).sum();
+        ended.total_output_bytes = part.files.iter().map(|file| file.file_size).sum();
+        ended.num_output_files = part.files.len();
+        ended.cpu_micros = part.cpu_micros;
+    }
+    job.env.note_part(&ended, true);
+    result
+}
+
+/// The caller of a manual compaction ended it: nothing is wrong.
+fn is_paused(error: &Error) -> bool {
+    error.subcode() == SubCode::ManualCompactionPaused
 }
 
 /// The sequence numbers that must stay readable.

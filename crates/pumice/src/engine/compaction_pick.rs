@@ -11,7 +11,7 @@ use crate::compaction::picker::{ManualPick, Reach};
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::family::CfState;
-use crate::state::manual_queue::ManualPiece;
+use crate::state::manual_queue::{ManualPiece, paused};
 use crate::state::work::CompactionWork;
 
 impl DbInner {
@@ -117,6 +117,11 @@ impl DbInner {
                 settled = true;
                 continue;
             };
+            if self.life.pauses_manual(request.canceled()) {
+                request.done = Some(Err(paused()));
+                settled = true;
+                continue;
+            }
             if request.exclusive && !cf.plan.running().is_empty() {
                 continue;
             }
@@ -146,7 +151,11 @@ impl DbInner {
                         registered,
                         base_level: cf.plan.base_level(),
                         max_subcompactions: parts,
-                        manual: Some(ManualPiece { id: request.id, resume_at }),
+                        manual: Some(ManualPiece {
+                            id: request.id,
+                            resume_at,
+                            canceled: request.canceled().cloned(),
+                        }),
                         io: None,
                     });
                     break;

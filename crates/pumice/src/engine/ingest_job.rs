@@ -84,25 +84,25 @@ struct Placed {
     epoch: u64,
 }
 
-/// One ingestion under way: closing waits for it.
-struct UnderWay<'a> {
+/// One ingestion or import under way: closing waits for it.
+pub(crate) struct UnderWay<'a> {
     db: &'a Arc<DbInner>,
     /// Files in the directory that no version names.
     numbers: Vec<FileNumber>,
     /// A MANIFEST may name the files; if `done` the present one does.
-    tried: bool,
-    done: bool,
+    pub tried: bool,
+    pub done: bool,
 }
 
 impl<'a> UnderWay<'a> {
-    fn begin(db: &'a Arc<DbInner>) -> Result<Self> {
+    pub fn begin(db: &'a Arc<DbInner>) -> Result<Self> {
         let mut state = db.state.lock();
         db.check_writable()?;
         state.jobs.running_ingestions += 1;
         Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
     }
 
-    fn new_number(&mut self) -> FileNumber {
+    pub fn new_number(&mut self) -> FileNumber {
         let number = self.db.new_file_number();
         self.numbers.push(number);
         self.db.state.lock().files.pending_outputs.insert(number);
@@ -285,7 +285,7 @@ impl DbInner {
         };
         while ids.iter().any(|id| waiting(&state, id)) {
             // A close waits for leadership.
-            if self.life.closing.load(Ordering::Acquire) {
+            if self.life.is_ending() {
                 return Err(Error::shutdown("the database is closing"));
             }
             self.life.check_alive(&state)?;

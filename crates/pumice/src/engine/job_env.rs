@@ -15,8 +15,11 @@ use crate::callbacks::Entered;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::engine::DbInner;
 use crate::options::DbOptions;
+use crate::options::requests::CancelFlag;
 use crate::snapshot::LiveSnapshots;
+use crate::state::manual_queue::paused;
 use crate::stats::Statistics;
+use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
 
 impl OutputEnv for DbInner {
@@ -64,6 +67,16 @@ impl CompactionEnv for DbInner {
             return Err(Error::aborted("compaction cancelled: the database is closing"));
         }
         Ok(())
+    }
+    fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()> {
+        if self.life.pauses_manual(canceled) { Err(paused()) } else { Ok(()) }
+    }
+    fn note_part(&self, part: &SubcompactionJobInfo, ended: bool) {
+        let _inside = self.life.mark.enter_job();
+        self.faults().notify(|listener| match ended {
+            false => listener.on_subcompaction_begin(part),
+            true => listener.on_subcompaction_completed(part),
+        });
     }
     fn begin_output(&self) -> FileNumber {
         let number = self.new_file_number();

@@ -3,7 +3,7 @@
 //! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
 //! the open. The order of the locks is in `lock_order`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pumice_base::{Error, Result};
@@ -13,7 +13,7 @@ use pumice_port::sync::Mutex;
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
 use crate::engine::secondary::Follower;
-use crate::options::requests::WriteOptions;
+use crate::options::requests::{CancelFlag, WriteOptions};
 use crate::state::DbState;
 use crate::state::job::RunJob;
 
@@ -29,6 +29,9 @@ pub(crate) struct Life {
     pub runs_code: AtomicBool,
     /// The database itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
+    /// Calls that pause manual compactions, less those that let them run: they run unless it is
+    /// positive. As in RocksDB it may be negative.
+    pub manual_pauses: AtomicI64,
     /// How far a secondary has read what its primary writes.
     pub follower: Mutex<Option<Follower>>,
 }
@@ -42,6 +45,16 @@ impl Life {
     pub fn check_caller(&self) -> Result<()> {
         let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
         if ask { self.mark.check_may_lock() } else { Ok(()) }
+    }
+
+    /// Nothing is written any more, or what is written stays in memory and logs.
+    pub fn is_ending(&self) -> bool {
+        self.closing.load(Ordering::Acquire) || self.shutting_down.load(Ordering::Acquire)
+    }
+
+    /// Whether a manual compaction with that switch must not run now.
+    pub fn pauses_manual(&self, canceled: Option<&CancelFlag>) -> bool {
+        self.manual_pauses.load(Ordering::Acquire) > 0 || canceled.is_some_and(CancelFlag::is_set)
     }
 
     pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {

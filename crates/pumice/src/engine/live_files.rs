@@ -36,7 +36,7 @@ use crate::version::family::CfData;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveFile {
     /// Column family it belongs to.
     pub column_family_name: String,
@@ -74,6 +74,11 @@ pub struct LiveFile {
     pub file_checksum: Vec<u8>,
     /// Name of the function of `file_checksum`, empty if unknown.
     pub file_checksum_func_name: String,
+    /// The internal key that bounds the file from below: only in the description of an exported
+    /// column family, else empty.
+    pub smallest: Vec<u8>,
+    /// The same from above.
+    pub largest: Vec<u8>,
 }
 
 /// Reads every block of every file and checks it.
@@ -221,7 +226,7 @@ impl Directory {
         list
     }
 
-    fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
+    pub(crate) fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
         let stats = file.stats();
         LiveFile {
             column_family_name: cf.name.clone(),
@@ -242,6 +247,8 @@ impl Directory {
             file_creation_time: file.file_creation_time,
             file_checksum: file.file_checksum.clone(),
             file_checksum_func_name: file.file_checksum_func_name.clone(),
+            smallest: Vec::new(),
+            largest: Vec::new(),
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
@@ -18,8 +19,10 @@ use crate::compaction::picker::FilesRequest;
 use crate::engine::DbInner;
 use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
-use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
-use crate::state::manual_queue::Request;
+use crate::options::requests::{
+    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions,
+};
+use crate::state::manual_queue::{Request, paused};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -36,6 +39,9 @@ impl DbInner {
     ) -> Result<()> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
+        if self.life.pauses_manual(None) {
+            return Err(paused());
+        }
         if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
             return Err(Error::not_supported("FIFO compaction does not support change_level."));
         }
@@ -150,7 +156,7 @@ impl DbInner {
         self: &Arc<Self>,
         cf: &CfData,
         files: FilesRequest,
-        max_subcompactions: u32,
+        options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
@@ -164,8 +170,8 @@ impl DbInner {
             ignore_from_file: u64::MAX,
             forbid_move: true,
             exclusive: false,
-            max_subcompactions: max_subcompactions as usize,
-            files: Some(files),
+            max_subcompactions: options.max_subcompactions as usize,
+            files: Some((files, options.canceled.clone())),
             running: false,
             wrote_to: None,
             outputs: Vec::new(),
@@ -174,10 +180,27 @@ impl DbInner {
         Ok(self.await_request(request)?.outputs)
     }
 
+    /// From now on manual compactions are Incomplete, until [`Self::enable_manual_compaction`] was
+    /// called as many times. Waits until none runs.
+    pub(crate) fn disable_manual_compaction(&self) {
+        self.life.manual_pauses.fetch_add(1, Ordering::AcqRel);
+        let mut state = self.state.lock();
+        self.changed.notify_all();
+        // A job of its own would wait for itself.
+        while state.manual.any_running() && !self.life.mark.is_inside() {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// See [`Self::disable_manual_compaction`].
+    pub(crate) fn enable_manual_compaction(&self) {
+        self.life.manual_pauses.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
-        if let Some(files) = &request.files {
+        if let Some((files, _)) = &request.files {
             // What cannot be done is refused now, not when a job reaches it.
             let dropped = || Error::column_family_dropped("manual compaction");
             let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
@@ -202,6 +225,12 @@ impl DbInner {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
                 return Err(error);
+            }
+            let request = &state.manual.requests[at];
+            if self.life.pauses_manual(request.canceled()) && !request.running {
+                state.manual.requests.remove(at);
+                self.scheduler().schedule_background(&mut state);
+                return Err(paused());
             }
             if state.jobs.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);

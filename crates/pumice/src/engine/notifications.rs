@@ -29,7 +29,8 @@ use crate::state::work::CompactionWork;
 use crate::stats::cf_stats::StallCause;
 use crate::stats::listener::{
     CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
-    TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallInfo,
+    SubcompactionJobInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
+    WriteStallInfo,
 };
 use crate::stats::{CompactionStats, event_log};
 use crate::version::family::CfData;
@@ -237,6 +238,28 @@ impl DbInner {
         };
         self.reports.log_event(|log| event_log::table_file_created(log, &info));
         self.faults().notify(|l| l.on_table_file_created(&info));
+    }
+
+    /// What listeners are told of the parts of compaction `job`.
+    pub(crate) fn part_info(&self, work: &CompactionWork, job: u64) -> SubcompactionJobInfo {
+        let info = compaction_info(work, job);
+        SubcompactionJobInfo {
+            cf_id: info.cf_id,
+            cf_name: info.cf_name,
+            job_id: job,
+            subcompaction_job_id: 0,
+            compaction_reason: info.compaction_reason,
+            base_input_level: info.base_input_level,
+            output_level: info.output_level,
+            output_compression: info.output_compression,
+            num_input_records: 0,
+            num_output_records: 0,
+            total_output_bytes: 0,
+            num_output_files: 0,
+            elapsed_micros: 0,
+            cpu_micros: 0,
+            error: None,
+        }
     }
 
     /// A compaction begins; returns its job number.

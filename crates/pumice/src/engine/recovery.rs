@@ -32,6 +32,7 @@ use crate::engine::DbInner;
 use crate::flush::{FlushOutput, write_level0};
 use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
+use crate::recovery::wal_filter::{Filtered, Filtering};
 use crate::state::DbState;
 use crate::state::parts::Directory;
 use crate::version::family::{CfData, new_memtable};
@@ -132,6 +133,8 @@ pub(crate) struct Replay<'a> {
     /// Logs below this number hold nothing unflushed of the column family.
     pub log_numbers: BTreeMap<u32, FileNumber>,
     pub order: Order,
+    /// The user's.
+    filter: Filtering,
     found: Recovered,
 }
 
@@ -160,6 +163,12 @@ impl DbInner {
             live.max(state.files.min_log_to_keep)
         };
         replay.order.forget_before(oldest, 0);
+        replay.filter = {
+            let families = self.cfs.load_full();
+            let number = |cf: &CfData| replay.log_numbers.get(&cf.id).copied().unwrap_or(0);
+            let families = families.all().map(|cf| (cf.id, number(cf), &cf.name[..]));
+            Filtering::begin(&self.options(), families)
+        };
         let mut logs = Vec::new();
         let log_dir = self.logs.dir();
         let kept = self.state.lock().files.min_log_to_keep..oldest;
@@ -225,7 +234,8 @@ impl<'a> Replay<'a> {
     /// With no memtables yet.
     pub fn new(db: &'a DbInner, mode: WalRecoveryMode, order: Order) -> Self {
         let (mems, log_numbers) = (BTreeMap::new(), BTreeMap::new());
-        Replay { db, mode, mems, log_numbers, order, found: Recovered::default() }
+        let (filter, found) = (Filtering::default(), Recovered::default());
+        Replay { db, mode, mems, log_numbers, order, filter, found }
     }
 
     fn log(
@@ -235,6 +245,7 @@ impl<'a> Replay<'a> {
         file: Option<Box<dyn SequentialFile>>,
     ) -> Result<()> {
         self.db.reports.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
+        self.filter.log_begins(&path);
         let file = file.map_or_else(|| self.db.dir.fs.open_sequential(&path), Ok)?;
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
@@ -343,8 +354,19 @@ impl<'a> Replay<'a> {
             )));
         }
         if next <= self.order.until + 1 {
-            self.apply(log, first, record)?;
-            self.order.last = next.saturating_sub(1);
+            match self.filter.of(log, record)? {
+                Filtered::Keep => {
+                    self.apply(log, first, record)?;
+                    self.order.last = next.saturating_sub(1);
+                }
+                Filtered::Replace(record) => {
+                    self.apply(log, first, &record)?;
+                    let taken = u64::from(batch::count(&record));
+                    self.order.last = (first + taken).saturating_sub(1);
+                }
+                Filtered::Skip => {}
+                Filtered::Damaged(error) => return self.bad_record(log, error),
+            }
         }
         self.order.next = Some(next);
         self.flush_full()?;
@@ -460,11 +482,13 @@ impl<'a> Replay<'a> {
         // files by then. The same holds for a damaged one: the next log is accepted only if it
         // continues without a gap, and an ingestion may take the next sequence number.
         // What was committed may need a log of its section that the next recovery does not read.
+        // What the user's filter left out would come back.
         let keep = self.db.dir.read_only
             || (self.db.options().avoid_flush_during_recovery
                 && !self.db.dir.two_phase
                 && self.found.edits.is_empty()
                 && self.found.set_aside.is_empty()
+                && !self.filter.changed
                 && self.order.damaged_log.is_none());
         let full: Vec<u32> =
             self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();

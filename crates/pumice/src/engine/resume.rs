@@ -64,7 +64,7 @@ impl DbInner {
         self.life.mark.check_may_wait()?;
         let cleared = {
             let mut state = self.state.lock();
-            if self.life.closing.load(Ordering::Acquire) {
+            if self.life.is_ending() {
                 return Err(Error::shutdown("the database is closing"));
             }
             let Some(error) = state.errors.error.clone() else {

@@ -3,7 +3,6 @@
 //! Thread safety: what waits takes [`Leadership`]; `update_stall` takes a family's state, which the
 //! state lock guards. Waiting suspends.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
@@ -77,7 +76,7 @@ impl DbInner {
 
     /// Fails once a waiting write can no longer succeed.
     pub(super) fn check_waiting(&self) -> Result<()> {
-        if self.life.closing.load(Ordering::Acquire) {
+        if self.life.is_ending() {
             return Err(Error::shutdown("the database is closing"));
         }
         self.faults().stopping_error().map_or(Ok(()), Err)
@@ -110,7 +109,7 @@ impl DbInner {
     fn wait_while_stopped(&self) -> Result<()> {
         let mut state = self.state.lock();
         while self.writes.controller.is_stopped() {
-            if self.life.closing.load(Ordering::Acquire) {
+            if self.life.is_ending() {
                 return Err(Error::shutdown("the database is closing"));
             }
             if let Some(error) = state.errors.current()

@@ -85,7 +85,7 @@ pub(crate) fn examine(
     path: &Path,
     number: FileNumber,
 ) -> Result<ExternalFile> {
-    let table = open(fs, cf, path, number, false)?;
+    let table = open(fs, cf, path, (number, 0), false)?;
     let properties = table.properties();
     let stored_seqno =
         check_properties(cf, options, properties).map_err(|e| e.with_context(path.display()))?;
@@ -109,7 +109,7 @@ pub(crate) fn examine(
     }
     if options.fill_cache && unique_id_of(properties).is_some() {
         // Blocks are cached as stored, without the sequence number the file will get.
-        bounds(cf, &open(fs, cf, path, number, true)?, among, true)?;
+        bounds(cf, &open(fs, cf, path, (number, 0), true)?, among, true)?;
     }
     let (path, mut properties) = (path.to_path_buf(), properties.clone());
     let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
@@ -127,12 +127,13 @@ pub(crate) fn examine(
     })
 }
 
-/// Opens the table; `cached` puts what that reads into the block cache, and needs an id of its own.
-fn open(
+/// Opens the table under a number and with the largest sequence number that its entries may have;
+/// `cached` puts what that reads into the block cache, and needs an id of its own.
+pub(crate) fn open(
     fs: &dyn FileSystem,
     cf: &CfData,
     path: &Path,
-    number: FileNumber,
+    (number, largest_seqno): (FileNumber, SequenceNumber),
     cached: bool,
 ) -> Result<Arc<Table>> {
     let handle = fs.open_random(path)?;
@@ -146,7 +147,7 @@ fn open(
         options: Arc::new(table_options),
         comparator: cf.icmp.clone(),
         file_number: number,
-        largest_seqno: 0,
+        largest_seqno,
         prefix_extractor: cf.options().prefix_extractor.clone(),
         skip_filters: !cached,
         max_file_size_for_l0_meta_pin: 0,
@@ -299,7 +300,7 @@ fn out_of_order(table: &Table) -> Error {
 
 /// Smallest and largest internal key of all that is in the table. Sequence numbers must lie in
 /// `among`.
-fn bounds(
+pub(crate) fn bounds(
     cf: &CfData,
     table: &Arc<Table>,
     among: (SequenceNumber, SequenceNumber),

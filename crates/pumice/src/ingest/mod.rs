@@ -5,6 +5,7 @@
 //! | `writer` | [`SstFileWriter`] makes such files |
 //! | `request` | what a call asks for, and what is refused at once |
 //! | `external` | opens and checks a file, finds its bounds |
+//! | `imported` | the same for a file of an exported column family, which keeps its place |
 //! | `transfer` | links or copies it into the directory, durably |
 //! | `checksums` | compares checksums of whole files with the caller's |
 //! | `replace` | which files of the tree a replaced key range takes away |
@@ -24,6 +25,7 @@
 
 pub(crate) mod checksums;
 pub(crate) mod external;
+pub(crate) mod imported;
 pub(crate) mod place;
 pub(crate) mod replace;
 pub(crate) mod request;

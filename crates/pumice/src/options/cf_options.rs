@@ -16,6 +16,7 @@ use super::enums::{CompactionStyle, MemtableFactory, buildable_style};
 use super::fifo::FifoOptions;
 use super::filter_factory::CompactionFilterFactory;
 use super::row::option_table;
+use super::sst_partitioner::SstPartitionerFactory;
 use super::universal::UniversalOptions;
 use super::value::{at_least, between};
 
@@ -98,6 +99,11 @@ option_table! {
         /// Levels of the tree, L0 included.
         num_levels: i32 = 7, fixed, saved, between(1, MAX_LEVELS)
             => "change_level::without_a_target_files_go_to_a_level_that_they_fit_into";
+        /// What ends the outputs of compactions besides their size: nullptr, or
+        /// `{id=SstPartitionerFixedPrefixFactory;length=N;}`, with which the first N bytes of keys
+        /// are the same in a file. A file that would be cut is not moved to another level.
+        sst_partitioner_factory: SstPartitionerFactory = SstPartitionerFactory::None, fixed, saved
+            => "partitions::outputs_end_where_prefixes_change";
         /// Compression of levels without a setting of their own.
         compression: CompressionType = CompressionType::Snappy, mutable, saved,
             buildable_compression => "table_interop::every_table_option_is_read";
@@ -323,8 +329,6 @@ option_table! {
         "compaction_filter" accepts ["nullptr"];
         /// Objects cannot be made from text; see the field compaction_filter_factory.
         "compaction_filter_factory" accepts ["nullptr"];
-        /// Boundaries between table files.
-        "sst_partitioner_factory" accepts ["nullptr"];
         /// Custom codecs.
         "compression_manager" accepts ["nullptr"];
         /// Hints for memtable inserts by prefix (hints are automatic).

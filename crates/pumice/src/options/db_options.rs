@@ -19,6 +19,7 @@ use super::component_values::log_compression;
 use super::enums::{BackgroundPolicy, BackgroundPriority, FileChecksumGenFactory, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
+use super::wal_filter::WalFilter;
 use crate::row_cache::RowCache;
 use crate::stats::{EventListener, Logger, Statistics};
 
@@ -260,6 +261,9 @@ option_table! {
         /// Where `get_async` and the other asynchronous calls run; None takes the runtime of the
         /// process. It may be dropped here while such calls run: the runtime ends after them.
         runtime: Option<Arc<Runtime>> = None;
+        /// Decides which records of the logs an open applies; None applies all. Readers ask it
+        /// too, secondaries do not.
+        wal_filter: Option<Arc<dyn WalFilter>> = None;
         /// How large keys, values and batches may be; for tests, which lower them.
         limits: SizeLimits = SizeLimits::FORMAT;
         /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
@@ -360,7 +364,7 @@ option_table! {
         "track_and_verify_wals" accepts ["false", "0"];
         /// Keep statistics in a hidden column family.
         "persist_stats_to_disk" accepts ["false", "0"];
-        /// A callback on recovered WAL records.
+        /// Objects cannot be made from text; see the field wal_filter.
         "wal_filter" accepts ["nullptr"];
         /// Several directories for table files.
         "db_paths" accepts ["", "{}"];

@@ -45,10 +45,12 @@ pub(crate) mod printed;
 pub mod requests;
 pub mod row;
 mod sanitize;
+mod sst_partitioner;
 mod table_values;
 pub mod text;
 pub mod universal;
 pub mod value;
+pub(crate) mod wal_filter;
 mod writers;
 
 #[cfg(test)]
@@ -83,7 +85,9 @@ pub use merge_operators::{StringAppend, merge_operator_by_name};
 pub use row::{OptionSet, check_all};
 pub(crate) use sanitize::DELAYED_WRITE_RATE;
 pub use sanitize::check_column_family;
+pub use sst_partitioner::SstPartitionerFactory;
 pub use universal::UniversalOptions;
+pub use wal_filter::{WalFilter, WalProcessing};
 
 pub use pumice_base::checksum::ChecksumType;
 pub use pumice_manifest::CompactionPri;

@@ -4,10 +4,61 @@
 
 use crate::snapshot::Snapshot;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
+use pumice_table::TableProperties;
+
+/// Which tables a cursor reads: see [`ReadOptions::table_filter`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-tablefilter-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{ReadOptions, TableFilter};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let none_large = TableFilter::new(|table| table.num_entries < 1000);
+/// let options = ReadOptions { table_filter: Some(none_large), ..ReadOptions::default() };
+/// let mut cursor = db.cursor_opt(&options)?;
+/// cursor.seek_to_first();
+/// assert_eq!(cursor.key(), Some(&b"a"[..]));
+/// # drop(cursor);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TableFilter(Arc<dyn Fn(&TableProperties) -> bool + Send + Sync>);
+
+impl TableFilter {
+    /// Reads the tables with whose properties `wants` is true.
+    pub fn new(wants: impl Fn(&TableProperties) -> bool + Send + Sync + 'static) -> Self {
+        TableFilter(Arc::new(wants))
+    }
+
+    /// Whether a table with these properties is read.
+    pub fn wants(&self, properties: &TableProperties) -> bool {
+        (self.0)(properties)
+    }
+}
+
+impl fmt::Debug for TableFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableFilter")
+    }
+}
+
+/// The same object.
+impl PartialEq for TableFilter {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
 
 /// Options of a read.
 ///
@@ -63,6 +114,10 @@ pub struct ReadOptions {
     /// before the cursor was made; so does a step forward from what was the last key. Unlike
     /// RocksDB's, such a cursor also moves backwards. Refused with a snapshot.
     pub tailing: bool,
+    /// A cursor passes over the entries of tables that this does not want; their range deletions
+    /// still hide those of others. Point reads do not ask it. It may be called at any move, and
+    /// must give the same answer for a table each time.
+    pub table_filter: Option<TableFilter>,
 }
 
 impl ReadOptions {
@@ -82,6 +137,7 @@ impl ReadOptions {
         io_timeout_micros: 0,
         auto_prefix_mode: true,
         tailing: false,
+        table_filter: None,
     };
 
     /// The defaults, with a deadline this many microseconds from now.
@@ -278,6 +334,16 @@ pub struct CheckpointOptions {
     pub log_size_for_flush: u64,
 }
 
+/// Options of [`crate::Db::create_column_family_with_import`].
+///
+/// Example: that of [`ExportImportFilesMetadata`](crate::ExportImportFilesMetadata).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportColumnFamilyOptions {
+    /// Take the files: link them into the database and remove their old names afterwards. Without
+    /// it they are copied.
+    pub move_files: bool,
+}
+
 /// Options of a flush.
 ///
 /// ```
@@ -383,6 +449,55 @@ impl Default for CompactRangeOptions {
     }
 }
 
+/// A switch by which a caller ends a call from outside.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-cancelflag-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CancelFlag, CompactFilesOptions};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let name = db.live_files_metadata()[0].name.clone();
+/// let flag = CancelFlag::default();
+/// let how = CompactFilesOptions { canceled: Some(flag.clone()), ..Default::default() };
+/// flag.set(true); // From any thread.
+/// assert!(db.compact_files(&how, &[&name], 6).is_err());
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// Ends the calls that have the flag, or lets later ones run again.
+    pub fn set(&self, canceled: bool) {
+        self.0.store(canceled, Ordering::Release);
+    }
+
+    /// Whether calls with the flag are to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl From<Arc<AtomicBool>> for CancelFlag {
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        CancelFlag(flag)
+    }
+}
+
+/// The same switch.
+impl PartialEq for CancelFlag {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for CancelFlag {}
+
 /// Options of [`crate::Db::compact_files`].
 ///
 /// ```
@@ -412,6 +527,8 @@ pub struct CompactFilesOptions {
     pub output_file_size_limit: u64,
     /// Largest number of parts that the compaction is split into; 0 takes the database's setting.
     pub max_subcompactions: u32,
+    /// Once it is set the call ends, Incomplete, with nothing changed.
+    pub canceled: Option<CancelFlag>,
 }
 
 impl Default for CompactFilesOptions {
@@ -420,6 +537,7 @@ impl Default for CompactFilesOptions {
             compression: None,
             output_file_size_limit: u64::MAX,
             max_subcompactions: 0,
+            canceled: None,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) the files are sorted and do not
 //! overlap (the version builder checks it); (2) `table` is the iterator of `files[index]`, or None
 //! when out of range or after an error; (3) with a scope, keys left out after a seek have a prefix
-//! other than its target's. Opening a table may read the file and so may suspend.
+//! other than its target's; (4) the iterator of a table that the filter does not want is never
+//! positioned, and so counts as ended. Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use pumice_env::perf;
 use pumice_manifest::Level;
 use pumice_table::{Extractor, TableIter, TableReadOptions};
 
+use crate::options::requests::TableFilter;
 use crate::read::range_del::Reached;
 use crate::version::table_cache::TableCache;
 
@@ -32,6 +34,9 @@ pub struct LevelIterator {
     has_prefix: bool,
     /// Told of the tables that are opened, unless the level has no range tombstones.
     reached: Option<Reached>,
+    filter: Option<TableFilter>,
+    /// The filter does not want the table.
+    passes_over: bool,
 }
 
 impl LevelIterator {
@@ -54,12 +59,19 @@ impl LevelIterator {
             prefix: Vec::new(),
             has_prefix: false,
             reached: None,
+            filter: None,
+            passes_over: false,
         }
     }
 
     /// The same, noting in `reached` which tables it opens.
     pub fn noting(self, reached: Option<Reached>) -> Self {
         LevelIterator { reached, ..self }
+    }
+
+    /// The same, passing over the tables that `filter` does not want.
+    pub fn filtered(self, filter: Option<&TableFilter>) -> Self {
+        LevelIterator { filter: filter.cloned(), ..self }
     }
 
     /// From now on, a seek may leave out keys without the prefix of its target; with None it finds
@@ -114,16 +126,28 @@ impl LevelIterator {
             if perf::is_any() {
                 table.seen_at(self.level.number());
             }
-            Ok(table.share()?.iter(&self.options))
+            let wants = |filter: &TableFilter| filter.wants(table.properties());
+            let passes_over = !self.filter.as_ref().is_none_or(wants);
+            Ok((table.share()?.iter(&self.options), passes_over))
         });
         match opened {
-            Ok(mut table) => {
+            Ok((mut table, passes_over)) => {
+                self.passes_over = passes_over;
                 if self.scope.is_some() {
                     table.scope_to_prefix(self.scope.as_ref());
                 }
                 self.table = Some(table);
             }
             Err(error) => self.status = Err(error),
+        }
+    }
+
+    /// Seeks in the current table, unless the filter does not want it.
+    fn position(&mut self, seek: impl FnOnce(&mut TableIter)) {
+        if let Some(table) = &mut self.table
+            && !self.passes_over
+        {
+            seek(table);
         }
     }
 
@@ -148,9 +172,7 @@ impl LevelIterator {
                 return;
             }
             self.open(self.index + 1);
-            if let Some(table) = &mut self.table {
-                table.seek_to_first();
-            }
+            self.position(|table| table.seek_to_first());
         }
     }
 
@@ -165,9 +187,7 @@ impl LevelIterator {
                 return;
             }
             self.open(self.index - 1);
-            if let Some(table) = &mut self.table {
-                table.seek_to_last();
-            }
+            self.position(|table| table.seek_to_last());
         }
     }
 }
@@ -180,18 +200,14 @@ impl InternalIterator for LevelIterator {
     fn seek_to_first(&mut self) {
         self.status = Ok(());
         self.open(0);
-        if let Some(table) = &mut self.table {
-            table.seek_to_first();
-        }
+        self.position(|table| table.seek_to_first());
         self.skip_forward();
     }
     fn seek_to_last(&mut self) {
         self.status = Ok(());
         let Some(last) = self.level.files().len().checked_sub(1) else { return };
         self.open(last);
-        if let Some(table) = &mut self.table {
-            table.seek_to_last();
-        }
+        self.position(|table| table.seek_to_last());
         self.skip_backward();
     }
     fn seek(&mut self, target: InternalKey<'_>) {
@@ -199,9 +215,7 @@ impl InternalIterator for LevelIterator {
         self.note_prefix(target);
         let index = self.level.find_file(&self.comparator, target);
         self.open(index);
-        if let Some(table) = &mut self.table {
-            table.seek(target);
-        }
+        self.position(|table| table.seek(target));
         self.skip_forward();
     }
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
@@ -213,9 +227,7 @@ impl InternalIterator for LevelIterator {
         }
         let index = self.level.find_file(&self.comparator, target).min(count - 1);
         self.open(index);
-        if let Some(table) = &mut self.table {
-            table.seek_for_prev(target);
-        }
+        self.position(|table| table.seek_for_prev(target));
         self.skip_backward();
     }
     #[inline]

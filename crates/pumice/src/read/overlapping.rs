@@ -34,7 +34,7 @@ pub struct OverlappingIterator {
 
 impl OverlappingIterator {
     /// An iterator over the files of `version` that are `wanted`. `opened` is called with their
-    /// tables.
+    /// tables; false leaves out the entries of one.
     ///
     /// # Errors
     /// Of opening a table.
@@ -43,13 +43,14 @@ impl OverlappingIterator {
         options: &TableReadOptions,
         version: &Version,
         mut wanted: impl FnMut(&FileMetaData) -> bool,
-        mut opened: impl FnMut(&Arc<FileMetaData>, &Table),
+        mut opened: impl FnMut(&Arc<FileMetaData>, &Table) -> bool,
     ) -> Result<Self> {
         let mut sources = Vec::new();
         for (level, file) in version.all_files().filter(|(_, file)| wanted(file)) {
             let table = tables.table_for(options, file, level)?;
-            opened(file, &table);
-            sources.push(table.share()?.iter(options));
+            if opened(file, &table) {
+                sources.push(table.share()?.iter(options));
+            }
         }
         let comparator = version.comparator().clone();
         Ok(OverlappingIterator {

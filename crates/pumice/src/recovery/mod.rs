@@ -7,3 +7,4 @@ pub(crate) mod lock;
 pub(crate) mod manifest_reader;
 pub(crate) mod manifest_tail;
 pub(crate) mod version_recovery;
+pub(crate) mod wal_filter;

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, SubCode};
 
 use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
+use crate::options::requests::CancelFlag;
 use crate::state::family::CfState;
 
 /// A piece of a manual compaction that was picked.
@@ -16,6 +17,8 @@ pub(crate) struct ManualPiece {
     pub id: u64,
     /// Where the next piece begins; `None` after the last one.
     pub resume_at: Option<Vec<u8>>,
+    /// The caller's switch.
+    pub canceled: Option<CancelFlag>,
 }
 
 /// One level of a manual compaction, done in pieces.
@@ -30,8 +33,8 @@ pub(crate) struct Request {
     pub forbid_move: bool,
     pub exclusive: bool,
     pub max_subcompactions: usize,
-    /// Compact these files, and nothing by range.
-    pub files: Option<FilesRequest>,
+    /// Compact these files, and nothing by range, until the caller's switch is set.
+    pub files: Option<(FilesRequest, Option<CancelFlag>)>,
     pub running: bool,
     /// Level the pieces went to.
     pub wrote_to: Option<usize>,
@@ -41,9 +44,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The caller's switch.
+    pub fn canceled(&self) -> Option<&CancelFlag> {
+        self.files.as_ref().and_then(|(_, canceled)| canceled.as_ref())
+    }
+
     /// Its next step.
     pub fn pick(&self, cf: &CfState) -> Result<ManualPick> {
-        if let Some(files) = &self.files {
+        if let Some((files, _)) = &self.files {
             let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
             return Ok(ManualPick::Pick { pick, resume_at: None });
         }
@@ -59,6 +67,12 @@ impl Request {
     }
 }
 
+/// The error of a manual compaction that was paused or cancelled.
+#[cold]
+pub(crate) fn paused() -> Error {
+    Error::incomplete("").with_subcode(SubCode::ManualCompactionPaused)
+}
+
 /// Requests in the order they came.
 #[derive(Default)]
 pub(crate) struct ManualQueue {
@@ -72,6 +86,10 @@ impl ManualQueue {
     /// Requests that a job could take up.
     pub fn waiting(&self) -> usize {
         self.requests.iter().filter(|r| r.done.is_none() && !r.running).count()
+    }
+    /// A job works for one of them.
+    pub fn any_running(&self) -> bool {
+        self.requests.iter().any(|r| r.running)
     }
     /// Automatic compactions must not start.
     pub fn excludes_automatic(&self) -> bool {

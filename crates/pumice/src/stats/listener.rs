@@ -249,6 +249,43 @@ pub struct CompactionJobInfo {
     pub error: Option<Error>,
 }
 
+/// A part of a compaction. Fields about the result are 0 while it begins.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
+#[derive(Clone, Debug)]
+pub struct SubcompactionJobInfo {
+    /// Number of the column family.
+    pub cf_id: u32,
+    /// Column family.
+    pub cf_name: String,
+    /// Number of the compaction.
+    pub job_id: u64,
+    /// Number of the part in it, from 0 on.
+    pub subcompaction_job_id: usize,
+    /// Why the compaction runs.
+    pub compaction_reason: CompactionReason,
+    /// First input level.
+    pub base_input_level: i32,
+    /// Level of the results.
+    pub output_level: i32,
+    /// Codec of the new files, for instance `Snappy`.
+    pub output_compression: &'static str,
+    /// Entries read.
+    pub num_input_records: u64,
+    /// Entries written.
+    pub num_output_records: u64,
+    /// Bytes of the new files.
+    pub total_output_bytes: u64,
+    /// The number of new files.
+    pub num_output_files: usize,
+    /// Duration.
+    pub elapsed_micros: u64,
+    /// CPU time.
+    pub cpu_micros: u64,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
 /// A new table file.
 ///
 /// Example: that of [`EventListener`](crate::EventListener).
@@ -332,8 +369,9 @@ pub struct ExternalFileIngestionInfo {
 ///
 /// use pumice::{
 ///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, Error, EventListener,
-///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo,
-///     TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,
+///     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
+///     WriteStallInfo,
 /// };
 ///
 /// #[derive(Default)]
@@ -357,6 +395,9 @@ pub struct ExternalFileIngestionInfo {
 ///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
 ///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
 ///         self.add(format!("compacted into level {}", info.output_level));
+///     }
+///     fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
+///         println!("part {} took {} us", info.subcompaction_job_id, info.elapsed_micros);
 ///     }
 ///     fn on_table_file_created(&self, info: &TableFileCreationInfo) {
 ///         if info.reason == TableFileCreationReason::Flush {
@@ -404,6 +445,10 @@ pub trait EventListener: Send + Sync {
     fn on_compaction_begin(&self, _info: &CompactionJobInfo) {}
     /// A compaction ended, possibly with an error.
     fn on_compaction_completed(&self, _info: &CompactionJobInfo) {}
+    /// A part of a compaction begins. Parts run at the same time.
+    fn on_subcompaction_begin(&self, _info: &SubcompactionJobInfo) {}
+    /// A part of a compaction ended, possibly with an error.
+    fn on_subcompaction_completed(&self, _info: &SubcompactionJobInfo) {}
     /// A table file was written, possibly with an error.
     fn on_table_file_created(&self, _info: &TableFileCreationInfo) {}
     /// A table file was deleted.

@@ -241,6 +241,11 @@ impl MergeOperator for TtlMerge {
         let (left, right) = (split(left).ok()?.0, split(right).ok()?.0);
         Some(with_time(&self.0.partial_merge(key, left, right)?, now()))
     }
+    fn partial_merge_multi(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let bytes = |stored| split(stored).ok().map(|(bytes, _)| bytes);
+        let operands = operands.iter().map(|stored| bytes(stored)).collect::<Option<Vec<_>>>()?;
+        Some(with_time(&self.0.partial_merge_multi(key, &operands)?, now()))
+    }
     fn op_failure_scope(&self, key: &[u8]) -> OpFailureScope {
         self.0.op_failure_scope(key)
     }

@@ -9,7 +9,8 @@
 //!   need not rewrite that file. A sparse level has many such files, and outputs would get small,
 //!   so only files above an eighth of the target count.
 //!
-//! It also ends when compacting it would be too large.
+//! It also ends when compacting it would be too large, and where a prefix of keys changes that the
+//! option `sst_partitioner_factory` names.
 //!
 //! The rules and their numbers are RocksDB's (`CompactionOutputs::ShouldStopBefore`). Pure. Called
 //! once per user key, in order; a key that crosses no file boundary costs one key comparison.
@@ -34,6 +35,10 @@ pub(crate) struct OutputCut {
     target_bytes: u64,
     max_bytes: u64,
     max_compaction_bytes: u64,
+    /// So many first bytes of keys do not change in an output.
+    prefix_len: Option<usize>,
+    /// The prefix of the last key passed in.
+    prefix: Vec<u8>,
 }
 
 /// What lies between two keys.
@@ -65,14 +70,25 @@ impl OutputCut {
             target_bytes,
             max_bytes,
             max_compaction_bytes,
+            prefix_len: None,
+            prefix: Vec::new(),
         }
+    }
+
+    /// The same, cut also where the first `prefix_len` bytes of keys change.
+    pub fn by_prefix(self, prefix_len: Option<usize>) -> Self {
+        OutputCut { prefix_len, ..self }
     }
 
     /// True if the output of `bytes` should end before `user_key`. Call once per user key.
     pub fn before(&mut self, user_key: UserKey<'_>, bytes: u64) -> bool {
         let step = self.step_to(user_key);
+        let changes = self.prefix_len.is_some_and(|len| self.prefix_changes(user_key, len));
         if bytes == 0 {
             return false;
+        }
+        if changes {
+            return true;
         }
         if bytes >= self.max_bytes || (self.grandparents.is_empty() && bytes >= self.target_bytes) {
             return true;
@@ -88,6 +104,18 @@ impl OutputCut {
         self.max_bytes > self.target_bytes
             && (step.skipped_bytes > self.target_bytes / 8
                 || bytes >= self.target_bytes / 100 * percent)
+    }
+
+    /// Notes the prefix of the key; whether it differs from the one before.
+    fn prefix_changes(&mut self, user_key: UserKey<'_>, len: usize) -> bool {
+        let key = user_key.as_bytes();
+        let prefix = &key[..len.min(key.len())];
+        if self.prefix == prefix {
+            return false;
+        }
+        self.prefix.clear();
+        self.prefix.extend_from_slice(prefix);
+        true
     }
 
     fn step_to(&mut self, user_key: UserKey<'_>) -> Step {

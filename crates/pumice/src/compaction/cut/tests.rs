@@ -114,3 +114,19 @@ fn grandparents_before_the_first_key_do_not_count() {
     cut.started();
     assert!(!cut.before(UserKey::new(b"n"), 100));
 }
+
+/// The outputs end where the first bytes of keys change, whatever their size; a shorter key is its
+/// own prefix.
+#[pumice_test_macros::test]
+fn outputs_end_where_a_prefix_changes() {
+    let mut cut = cut(Vec::new()).by_prefix(Some(2));
+    let mut ends = |key: &str, bytes| cut.before(UserKey::new(key.as_bytes()), bytes);
+    assert!(!ends("aa1", 0));
+    assert!(!ends("aa2", 10));
+    assert!(ends("ab1", 10));
+    assert!(ends("b", 10));
+    assert!(!ends("b", 10));
+    assert!(ends("ba", 10));
+    // Nothing was written: there is nothing to end.
+    assert!(!ends("c", 0));
+}

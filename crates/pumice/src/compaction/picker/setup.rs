@@ -289,9 +289,12 @@ impl PickContext<'_> {
         inputs.files.iter().all(|file| self.moves_cheaply(file, pick.output_level))
     }
 
-    /// `file` in `output_level` would not overlap more of the level below than one compaction
-    /// may read.
+    /// `file` would not be cut by its prefixes, and in `output_level` would not overlap more of the
+    /// level below than one compaction may read.
     pub(super) fn moves_cheaply(&self, file: &FileMetaData, output_level: usize) -> bool {
+        if self.options.is_cut_between(file.smallest_user_key(), file.largest_user_key()) {
+            return false;
+        }
         let Some(next) = self.version.levels().get(output_level + 1) else {
             return true;
         };

@@ -9,11 +9,11 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::{ReadLimits, TableReadOptions};
+use pumice_table::{ReadLimits, Table, TableReadOptions};
 
 use crate::cost;
 use crate::engine::DbInner;
-use crate::options::requests::{ContinueCallback, ReadOptions};
+use crate::options::requests::{ContinueCallback, ReadOptions, TableFilter};
 use crate::read::answer::PointAnswer;
 use crate::read::get::{self, Hits, operands};
 use crate::read::iterator::DbIterator;
@@ -76,12 +76,12 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
 }
 
 /// Everything that holds entries of a column family, newest first. Range tombstones that can hide
-/// them go into `range_dels`.
+/// them go into `range_dels`, those of tables that the `filter` does not want too.
 fn sources(
     cf: &CfData,
     tables: &Arc<TableCache>,
     super_version: &SuperVersion,
-    options: &TableReadOptions,
+    (options, filter): (&TableReadOptions, Option<&TableFilter>),
     range_dels: &mut RangeDels,
 ) -> Result<Vec<Source>> {
     let mut sources = Vec::with_capacity(4);
@@ -94,8 +94,12 @@ fn sources(
         sources.push(Source::Mem(mem.iter()));
     }
     let version = &super_version.version;
+    let wanted = |table: &Table| filter.is_none_or(|filter| filter.wants(table.properties()));
     if version.is_overlapping() {
-        let opened = |file: &Arc<_>, table: &_| range_dels.push_file(file, table);
+        let opened = |file: &Arc<_>, table: &Table| {
+            range_dels.push_file(file, table);
+            wanted(table)
+        };
         let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
         sources.push(Source::Overlapping(Box::new(files)));
         return Ok(sources);
@@ -105,13 +109,15 @@ fn sources(
             for file in level.files() {
                 let table = tables.table_for(options, file, 0)?;
                 range_dels.push_file(file, &table);
-                sources.push(Source::Table(table.share()?.iter(options)));
+                if wanted(&table) {
+                    sources.push(Source::Table(table.share()?.iter(options)));
+                }
             }
         } else if !level.is_empty() {
             let reached = range_dels.push_level(tables, options, &cf.icmp, level);
             let (tables, level) = (Arc::clone(tables), Arc::clone(level));
             let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
-            sources.push(Source::Level(iter.noting(reached)));
+            sources.push(Source::Level(iter.noting(reached).filtered(filter)));
         }
     }
     Ok(sources)
@@ -374,7 +380,8 @@ impl DbInner {
         let mut range_dels = RangeDels::new(sequence);
         let table = table_options(options);
         let sources = activity::during(IoActivity::DbIterator, || {
-            sources(cf, &tables, &super_version, &table, &mut range_dels)
+            let filter = options.table_filter.as_ref();
+            sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
         })?;
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;

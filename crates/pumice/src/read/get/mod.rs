@@ -371,6 +371,7 @@ impl<'a> Lookup<'a> {
             {
                 covered_below = covered_below.max(list.max_covering_seq(comparator, key, upper));
             }
+            true
         };
         let mut files = OverlappingIterator::open(cache, options, version, holds, opened)?;
         self.covered_below = covered_below;

@@ -206,15 +206,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     fn combine(&self, operands: &[(SequenceNumber, Vec<u8>)]) -> Option<Vec<u8>> {
         let operator = self.settings.merge_operator.as_ref()?;
-        let mut oldest_first = operands.iter().rev().map(|(_, operand)| operand);
-        let mut left = oldest_first.next()?.clone();
         if operands.len() < 2 {
             return None;
         }
-        for right in oldest_first {
-            left = operator.partial_merge(&self.current, &left, right)?;
-        }
-        Some(left)
+        let oldest_first: Vec<_> = operands.iter().rev().map(|(_, operand)| &operand[..]).collect();
+        operator.partial_merge_multi(&self.current, &oldest_first)
     }
 }
 

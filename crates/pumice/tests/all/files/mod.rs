@@ -2,11 +2,13 @@
 
 mod backup;
 mod backup_faults;
+mod backup_options;
 mod beside;
 mod checkpoint;
 mod destroy;
 mod direct;
 mod directories;
+mod exports;
 mod file_checksums;
 mod full_disk;
 mod ingest;
@@ -17,6 +19,7 @@ mod overlapping_files;
 mod repair;
 mod secondary;
 mod space_limit;
+mod storage_info;
 mod torn_manifest;
 mod trash;
 mod two_disks;

@@ -21,6 +21,7 @@ const ONLY: ReadOptions = ReadOptions {
     io_timeout_micros: 0,
     auto_prefix_mode: true,
     tailing: false,
+    table_filter: None,
 };
 
 /// A level of several tables, two of L0 (keys from `KEYS` on) and a memtable (from `KEYS + 20` on),

@@ -7,6 +7,7 @@ mod merge_operands;
 mod read_options;
 mod row_cache;
 mod skipping;
+mod table_filter;
 mod table_opens;
 mod uncache;
 mod wide_columns;

@@ -11,4 +11,5 @@ mod mixed_logging;
 mod shared_writes;
 mod wal_archive;
 mod wal_compression;
+mod wal_filter;
 mod wal_updates;

@@ -1,0 +1,100 @@
+//! What calls of a backup engine take and give.
+//!
+//! Thread safety: plain data.
+
+use std::sync::Arc;
+
+use pumice_env::RateLimiter;
+
+/// A backup, as [`BackupEngine::backups`] lists it.
+///
+/// [`BackupEngine::backups`]: super::BackupEngine::backups
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupInfo {
+    /// The backup's number.
+    pub id: u32,
+    /// Unix time of its creation in seconds.
+    pub timestamp: u64,
+    /// Bytes of its files, including those that it shares.
+    pub size: u64,
+    /// The number of its files.
+    pub number_files: usize,
+    /// What the caller noted.
+    pub app_metadata: Vec<u8>,
+}
+
+/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
+/// limiter is charged with [`IoPriority::Low`] for bytes read and written; its mode decides which
+/// of these count. Other engines and databases may share it.
+///
+/// [`BackupEngine`]: super::BackupEngine
+/// [`IoPriority::Low`]: pumice_env::IoPriority::Low
+#[derive(Clone, Debug, Default)]
+pub struct BackupLimits {
+    /// Limits backups, and the reads of `BackupEngine::verify_backup`.
+    pub backup: Option<Arc<RateLimiter>>,
+    /// Limits restores.
+    pub restore: Option<Arc<RateLimiter>>,
+}
+
+/// How a [`BackupEngine`] makes backups.
+///
+/// [`BackupEngine`]: super::BackupEngine
+#[derive(Clone, Debug)]
+pub struct BackupEngineOptions {
+    /// Logs are backed up. Without them a backup has what is in table files, and is only whole if
+    /// memtables are flushed first.
+    pub backup_log_files: bool,
+    /// A progress call-back is called once for so many bytes of a file that were copied.
+    pub callback_trigger_interval_size: u64,
+}
+
+impl Default for BackupEngineOptions {
+    fn default() -> Self {
+        BackupEngineOptions { backup_log_files: true, callback_trigger_interval_size: 4 << 20 }
+    }
+}
+
+/// Options of a backup.
+#[derive(Clone, Copy, Default)]
+pub struct CreateBackupOptions<'a> {
+    /// Save memtables first; without it their logs are backed up, and writes that were not logged
+    /// are missing.
+    pub flush_before_backup: bool,
+    /// What the caller notes, at most 1 MiB.
+    pub app_metadata: &'a [u8],
+    /// Called while files are copied, by the task that makes the backup.
+    pub progress_callback: Option<&'a dyn Fn()>,
+}
+
+impl std::fmt::Debug for CreateBackupOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CreateBackupOptions")
+            .field("flush_before_backup", &self.flush_before_backup)
+            .field("app_metadata", &self.app_metadata)
+            .field("progress_callback", &self.progress_callback.is_some())
+            .finish()
+    }
+}
+
+/// What a restore does with the files that are in its way. RocksDB's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestoreMode {
+    /// Tables stay whose session and size are those in the backup.
+    KeepLatestDbSessionIdFiles = 1,
+    /// Tables stay whose checksum is that in the backup: they are read.
+    VerifyChecksum = 2,
+    /// All files of the database are removed first.
+    #[default]
+    PurgeAllFiles = 0xffff,
+}
+
+/// Options of a restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// Logs that are there stay, and those of the archive return to the directory of the logs: with
+    /// a backup without logs the database then has what was written since.
+    pub keep_log_files: bool,
+    /// What happens to tables that are there.
+    pub mode: RestoreMode,
+}

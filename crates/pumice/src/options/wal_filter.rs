@@ -1,0 +1,42 @@
+//! A user's filter of the logs, while a database is opened.
+//!
+//! Thread safety: a filter is called by one task at a time, before the database is open.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What becomes of a record of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalProcessing {
+    /// It is applied.
+    ContinueProcessing,
+    /// This is applied in its place: the bytes of a batch
+    /// ([`WriteBatch::data`](crate::WriteBatch::data)) with at most as many updates.
+    Replace(Vec<u8>),
+    /// It is left out.
+    IgnoreCurrentRecord,
+    /// It is left out, and so is all that follows, in later logs too.
+    StopReplay,
+    /// It is damaged: what follows from that says `wal_recovery_mode`. Without `paranoid_checks`
+    /// it is applied.
+    CorruptedRecord,
+}
+
+/// Decides what of the logs is applied when a database is opened. What is left out is gone: the
+/// rest is written to table files, and the logs are not read again.
+pub trait WalFilter: Send + Sync {
+    /// Name, for messages.
+    fn name(&self) -> &str;
+    /// Called once, before the first record: the number of the oldest log that each column family
+    /// needs, by its id, and the ids by name.
+    fn column_family_log_number_map(
+        &self,
+        _log_numbers: &BTreeMap<u32, u64>,
+        _ids: &BTreeMap<String, u32>,
+    ) {
+    }
+    /// Called with each record: the bytes of a batch, which
+    /// [`WriteBatch::from_data`](crate::WriteBatch::from_data) reads if it has no records of
+    /// transactions.
+    fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing;
+}

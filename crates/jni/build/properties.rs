@@ -49,6 +49,8 @@ const ENDS: &[(&str, &str)] = &[
     ("Logger", "Log"),
     ("util/StdErrLogger", "Log"),
     ("Statistics", "Counts"),
+    ("SstPartitionerFixedPrefixFactory", "Partitioner"),
+    ("ExportImportFilesMetaData", "Exported"),
     ("RateLimiter", "Limiter"),
     ("WriteBufferManager", "BufferManager"),
     ("SstFileManager", "FileManager"),

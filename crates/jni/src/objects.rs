@@ -23,6 +23,7 @@ pub use pumice_binding::requests::BackupOptions;
 use pumice_binding::store::{Fields, Store};
 use pumice_binding::{options, requests as values};
 
+use crate::callbacks::gates::JavaWalFilter;
 use crate::callbacks::{JavaListener, JavaLogger, JavaOrder};
 use crate::ffi::handle::{self, Held};
 
@@ -73,6 +74,10 @@ held! {
     37 Handler: "write batch handler";
     38 FlinkConfig: "FlinkCompactionFilter configuration";
     39 Perf: "PerfContext";
+    40 LogFilter: "WAL filter";
+    41 TableGate: "table filter";
+    42 Partitioner: "SstPartitionerFactory";
+    43 Exported: "ExportImportFilesMetaData";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
@@ -108,6 +113,8 @@ pub struct ReadOptions {
     pub lower: Option<Vec<u8>>,
     /// The upper bound of iterators.
     pub upper: Option<Vec<u8>>,
+    /// Which tables iterators read.
+    pub table_filter: Option<pumice::TableFilter>,
     /// The handles as they were set, to be read back.
     pub handles: [i64; 3],
     /// Why reads with these options are refused.
@@ -148,6 +155,7 @@ impl ReadOptions {
         let mut options = self.point()?.clone();
         options.iterate_lower_bound.clone_from(&self.lower);
         options.iterate_upper_bound.clone_from(&self.upper);
+        options.table_filter.clone_from(&self.table_filter);
         Ok(options)
     }
 }
@@ -212,6 +220,22 @@ pub struct Order(pub Arc<JavaOrder>);
 /// A compaction filter.
 #[derive(Clone)]
 pub struct Filter(pub Arc<dyn CompactionFilter>);
+
+/// A filter of logs written in Java.
+#[derive(Clone, Debug)]
+pub struct LogFilter(pub Arc<JavaWalFilter>);
+
+/// A filter of tables written in Java.
+#[derive(Clone, Debug)]
+pub struct TableGate(pub pumice::TableFilter);
+
+/// Ends tables where prefixes of so many bytes change.
+#[derive(Clone, Copy, Debug)]
+pub struct Partitioner(pub usize);
+
+/// The files of an exported column family.
+#[derive(Clone, Debug)]
+pub struct Exported(pub pumice::ExportImportFilesMetadata);
 
 /// A factory of compaction filters written in Java.
 #[derive(Clone)]

@@ -3,18 +3,24 @@
 //!
 //! | argument | does |
 //! |---|---|
-//! | none | builds `target/jni/librocksdbjni.so`, and a jar with nothing but it |
+//! | none | builds `target/jni/librocksdbjni.so`, a jar with nothing but it, and one with the classes |
 //! | `--table` | reads the native methods of the jars into `crates/jni/tables/natives.tsv` |
 //! | `--test exports` | the library exports the methods of the table and nothing else |
 //! | `--test own` | the programs in `crates/jni/tests/java` on RocksDB's library and on ours |
-//! | `--suite kafka` | the tests of Kafka Streams' state stores, on both |
-//! | `--quick` | both tests with a library that is not optimised |
+//! | `--test switch` | every way to switch, with the classes of every jar |
+//! | `--test size` | bytes of the library, and how long it takes to load |
+//! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
+//! | `--suite kafka`, `flink` | the tests of their state stores, on both |
+//! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
 //!
 //! Needs a JDK 17 and, for the suites, Maven. Thread safety: one caller, one process.
 
 mod classes;
+mod harness;
 mod jars;
+mod kill;
 mod own;
+mod pack;
 mod suites;
 
 use std::fs;
@@ -23,15 +29,15 @@ use std::process::{Command, ExitCode};
 
 use crate::suite::target;
 
-const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --test (exports | own) | \
-    --suite kafka] [--profile NAME]";
+const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
+    --test (exports | own | switch | size) | --suite (kafka | flink)] [--profile NAME]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
 /// The name by which Java looks for the library first.
 const LIBRARY: &str = "librocksdbjni.so";
-/// The name of the library inside of the jars.
-const IN_JAR: &str = "librocksdbjni-linux64.so";
+/// Kills of `--quick`, in each mode.
+const KILLS: u64 = 3;
 
 /// Runs it with the words after `jni`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
@@ -41,14 +47,11 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         _ => (words, "release"),
     };
     let done = match words {
-        [] => build(root, profile).and_then(|library| pack(root, &library)),
         ["--table"] => table(root),
-        ["--test", "exports"] => build(root, profile).and_then(|library| exports(root, &library)),
-        ["--test", "own"] => build(root, profile).and_then(|library| own::run(root, &library)),
-        ["--suite", "kafka"] => {
-            build(root, profile).and_then(|library| suites::kafka(root, &library))
-        }
         ["--quick"] => quick(root, profile),
+        [] | ["--test", "exports" | "own" | "switch" | "size"] | ["--kill" | "--suite", _] => {
+            build(root, profile).and_then(|library| with_library(root, &library, words))
+        }
         _ => Err(USAGE.to_string()),
     };
     match done {
@@ -60,6 +63,26 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     }
 }
 
+/// What needs nothing but the library.
+fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), String> {
+    match words {
+        [] => pack::run(root, library),
+        ["--test", "exports"] => exports(root, library),
+        ["--test", "own"] => own::run(root, library),
+        ["--test", "switch"] => {
+            pack::run(root, library)?;
+            harness::switch(root, &jars::ALL.map(|(jar, _)| jar))
+        }
+        ["--test", "size"] => {
+            pack::run(root, library)?;
+            pack::sizes(root, library)
+        }
+        ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
+        ["--suite", name] => suites::run(root, name),
+        _ => Err(USAGE.to_string()),
+    }
+}
+
 /// What the tests of the project run. A machine without a JDK is told so, and builds the library.
 fn quick(root: &Path, profile: &str) -> Result<(), String> {
     let library = build(root, profile)?;
@@ -68,10 +91,13 @@ fn quick(root: &Path, profile: &str) -> Result<(), String> {
         println!("jni: NO JDK HERE, the library is not run: install openjdk-17-jdk-headless");
         return Ok(());
     }
-    own::run(root, &library)
+    own::run(root, &library)?;
+    pack::run(root, &library)?;
+    harness::switch(root, &[jars::NEWEST])?;
+    kill::run(root, KILLS)
 }
 
-/// The library, in `target/jni`.
+/// The library, in `target/jni`, without its symbols if it is optimised.
 fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root).args(["build", "--quiet", "--package", "pumice-jni", "--lib"]);
@@ -81,29 +107,11 @@ fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let library = folder.join(LIBRARY);
     copy(&made, &library)?;
+    if profile != "plain" {
+        execute(Command::new("strip").arg(&library))?;
+    }
     println!("jni: {} ({} bytes)", library.display(), size(&library)?);
     Ok(library)
-}
-
-/// A jar that holds the library under the name that the classes look for: put before RocksDB's on
-/// the class path it is found first.
-fn pack(root: &Path, library: &Path) -> Result<(), String> {
-    let folder = target(root).join("jni/jar");
-    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    copy(library, &folder.join(IN_JAR))?;
-    let jar = target(root).join("jni/pumice-rocksdbjni-native.jar");
-    if crate::peers::find_program("jar").is_none() {
-        println!(
-            "jni: no jar is made, there is no JDK; the folder {} does the same",
-            folder.display()
-        );
-        return Ok(());
-    }
-    let mut command = Command::new("jar");
-    command.args(["--create", "--file"]).arg(&jar).arg("-C").arg(&folder).arg(IN_JAR);
-    execute(&mut command)?;
-    println!("jni: {} ({} bytes)", jar.display(), size(&jar)?);
-    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

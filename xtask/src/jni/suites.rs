@@ -7,27 +7,71 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::execute;
+use super::harness::{self, Way};
 use crate::suite::target;
 
-/// The tests of Kafka Streams' state stores and of its test driver.
-pub fn kafka(root: &Path, library: &Path) -> Result<(), String> {
-    let folder = target(root).join("jni/kafka");
+/// Tests that others wrote.
+pub struct Suite {
+    /// Its name, and that of its list of jars in `crates/jni/tests/suites`.
+    name: &'static str,
+    /// What of it is run.
+    select: &'static [&'static str],
+}
+
+/// The suites.
+pub const ALL: [Suite; 2] = [
+    // Kafka Streams' state stores and its test driver.
+    Suite {
+        name: "kafka",
+        select: &[
+            "--select-package=org.apache.kafka.streams.state",
+            "--select-class=org.apache.kafka.streams.TopologyTestDriverTest",
+            "--include-classname=.*Test",
+        ],
+    },
+    // Flink's state backend, with TTL, incremental checkpoints and rescaling.
+    Suite {
+        name: "flink",
+        select: &[
+            "--select-class=org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendTest",
+            "--select-class=org.apache.flink.state.rocksdb.RocksDBStateBackendConfigTest",
+        ],
+    },
+];
+
+/// Runs the suite of that name.
+pub fn run(root: &Path, name: &str) -> Result<(), String> {
+    let suite = ALL.iter().find(|suite| suite.name == name);
+    let suite = suite.ok_or_else(|| format!("no suite {name}: {}", names()))?;
+    let folder = target(root).join("jni").join(name);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let path = class_path(root, "kafka", &folder)?;
-    let select = [
-        "--select-package=org.apache.kafka.streams.state",
-        "--select-class=org.apache.kafka.streams.TopologyTestDriverTest",
-        "--include-classname=.*Test",
-    ];
-    let theirs = junit(&folder, "theirs", &path, &select, None)?;
-    let ours = junit(&folder, "ours", &path, &select, Some(library))?;
-    println!("jni: kafka: RocksDB's library: {} run, {} fail", theirs.run, theirs.failed.len());
-    println!("jni: kafka: this library:      {} run, {} fail", ours.run, ours.failed.len());
+    harness::compile(root)?;
+    let path = class_path(root, name, &folder)?;
+    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut outcomes = Vec::new();
+    for (way, whose) in [(Way::Theirs, "RocksDB's"), (Way::Property, "this")] {
+        harness::check_library(root, way, &path, None)?;
+        let outcome = junit(root, &folder, way, &path, suite.select)?;
+        println!(
+            "jni: {name}: {whose} library: {} run, {} fail",
+            outcome.run,
+            outcome.failed.len()
+        );
+        outcomes.push(outcome);
+    }
+    let [theirs, ours] = outcomes.as_slice() else { return Err("two runs".to_string()) };
     let more: Vec<&String> = ours.failed.difference(&theirs.failed).collect();
-    if ours.run == 0 || ours.run != theirs.run || !more.is_empty() {
+    if ours.run != theirs.run || !more.is_empty() {
         return Err(format!("fail here alone: {more:#?}"));
     }
+    if !ours.warnings.is_empty() {
+        return Err(format!("the virtual machine warns: {:#?}", ours.warnings));
+    }
     Ok(())
+}
+
+fn names() -> String {
+    ALL.map(|suite| suite.name).join(", ")
 }
 
 /// The class path that Maven finds for a list in `crates/jni/tests/suites`.
@@ -49,17 +93,19 @@ fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, String> 
 /// What a run of JUnit says.
 struct Outcome {
     run: usize,
+    /// What the virtual machine has to say of calls (`-Xcheck:jni`).
+    warnings: Vec<String>,
     failed: BTreeSet<String>,
 }
 
 fn junit(
+    root: &Path,
     folder: &Path,
-    name: &str,
-    path: &str,
+    way: Way,
+    path: &[PathBuf],
     select: &[&str],
-    library: Option<&Path>,
 ) -> Result<Outcome, String> {
-    let reports = folder.join(name);
+    let reports = folder.join(format!("{way:?}"));
     if reports.exists() {
         fs::remove_dir_all(&reports).map_err(|e| format!("{}: {e}", reports.display()))?;
     }
@@ -67,19 +113,21 @@ fn junit(
     let log = reports.join("output.txt");
     let file = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
     let errors = file.try_clone().map_err(|e| e.to_string())?;
-    let mut command = Command::new("java");
-    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]);
-    if let Some(library) = library {
-        let folder = library.parent().unwrap_or(Path::new("."));
-        command.arg("-Xcheck:jni").arg(format!("-Djava.library.path={}", folder.display()));
-    }
-    command.arg("-cp").arg(path).arg("org.junit.platform.console.ConsoleLauncher");
+    // Checks of calls would slow RocksDB's run for nothing.
+    let checks: &[&str] = if way == Way::Theirs { &[] } else { &["-Xcheck:jni"] };
+    let mut command = way.java(root, path)?;
+    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks);
+    command.arg("org.junit.platform.console.ConsoleLauncher");
     command.arg("execute").args(select).arg("--details=none");
     command.arg(format!("--reports-dir={}", reports.display()));
     // Its exit code says that some failed, which the reports say better.
     let status = command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
     status.map_err(|e| format!("java: {e}"))?;
-    let outcome = read(&reports)?;
+    let mut outcome = read(&reports)?;
+    let printed = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let printed = String::from_utf8_lossy(&printed);
+    let warnings = printed.lines().filter(|line| line.contains(" in native method"));
+    outcome.warnings = warnings.map(String::from).collect();
     if outcome.run == 0 {
         return Err(format!("no test ran: {}", log.display()));
     }
@@ -88,7 +136,7 @@ fn junit(
 
 /// The reports that JUnit writes: a `testcase` for each test, with a `failure` or an `error` in it.
 fn read(folder: &Path) -> Result<Outcome, String> {
-    let mut outcome = Outcome { run: 0, failed: BTreeSet::new() };
+    let mut outcome = Outcome { run: 0, warnings: Vec::new(), failed: BTreeSet::new() };
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "xml")) {

@@ -151,6 +151,12 @@ pub fn count(_env: Env<'_>, batch: &SharedBatch) -> Result<i32> {
     Ok(i32::try_from(batch.with(WriteBatchWithIndex::count)).unwrap_or(i32::MAX))
 }
 
+/// Java: WriteBatchWithIndex.setMaxBytes
+pub fn set_max_bytes(_env: Env<'_>, batch: &SharedBatch, bytes: usize) -> Result<()> {
+    batch.with_mut(|batch| batch.set_max_bytes(bytes));
+    Ok(())
+}
+
 /// Java: WriteBatchWithIndex.setSavePoint0
 pub fn set_save_point(_env: Env<'_>, batch: &SharedBatch) -> Result<()> {
     batch.with_mut(WriteBatchWithIndex::set_save_point);

@@ -9,19 +9,22 @@
 //! | `options`, `tables`, `requests` | options of databases, of tables, of calls |
 //! | `caches` | caches, limiters, managers, environments |
 //! | `statistics`, `perf`, `properties` | what is measured and reported |
+//! | `exchange` | exported column families; filters of logs and tables |
 //! | `maintenance`, `files` | flushes, compactions, checkpoints, table files, backups |
-//! | `transactions` | databases with transactions |
+//! | `transactions`, `parts` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
 
 pub mod batches;
 pub mod caches;
 pub mod callbacks;
 pub mod cursors;
+pub mod exchange;
 pub mod files;
 pub mod indexed;
 pub mod maintenance;
 pub mod opening;
 pub mod options;
+pub mod parts;
 pub mod perf;
 pub mod properties;
 pub mod reads;

@@ -17,7 +17,8 @@ use crate::ffi::handle;
 use crate::ffi::into::{New, NewList};
 use crate::objects::{Family, OpenTransaction, ReadOptions, SharedBatch, Values, WriteOptions};
 
-type It<'a> = &'a OpenTransaction;
+/// The transaction of a call.
+pub type It<'a> = &'a OpenTransaction;
 
 fn begun(db: &Database, write: &WriteOptions, options: &Begin) -> Result<OpenTransaction> {
     let none = || Error::not_supported("the database has no such transactions");
@@ -100,7 +101,8 @@ pub fn by_name(_env: Env<'_>, db: &Database, name: String) -> Result<Option<New<
     Ok(found.next().map(made))
 }
 
-fn family<'a>(it: It<'a>, cf: Option<&'a Family>) -> &'a pumice::ColumnFamily {
+/// The column family, or the default one.
+pub fn family<'a>(it: It<'a>, cf: Option<&'a Family>) -> &'a pumice::ColumnFamily {
     cf.map_or_else(|| it.database.default_family(), |cf| &cf.0)
 }
 
@@ -255,7 +257,11 @@ pub fn get_direct(
     found(it, options, cf, key.0)?.map_or(Ok(NOT_FOUND), |value| place.fill(&value))
 }
 
-fn for_update(
+/// Reads a key that the transaction is to write.
+///
+/// # Errors
+/// As the engine's.
+pub fn for_update(
     it: It<'_>,
     options: &ReadOptions,
     cf: Option<&Family>,
@@ -427,28 +433,6 @@ pub fn put_direct_tracked(
     put_direct(env, it, key, value, cf)
 }
 
-/// Java: Transaction.put (J[[BI[[BI) 0 1 3 -
-pub fn put_parts(
-    _env: Env<'_>,
-    it: It<'_>,
-    key: Vec<Vec<u8>>,
-    value: Vec<Vec<u8>>,
-    cf: Option<&Family>,
-) -> Result<()> {
-    Ok(it.transaction.put_cf(family(it, cf), key.concat(), value.concat()).map_err(of_write)?)
-}
-
-/// Java: Transaction.put (J[[BI[[BIJZ) 0 1 3 5
-pub fn put_parts_tracked(
-    env: Env<'_>,
-    it: It<'_>,
-    key: Vec<Vec<u8>>,
-    value: Vec<Vec<u8>>,
-    cf: Option<&Family>,
-) -> Result<()> {
-    put_parts(env, it, key, value, cf)
-}
-
 /// Java: Transaction.merge (J[BII[BII) 0 1 2 -
 /// Java: Transaction.merge (J[BII[BIIJZ) 0 1 2 3
 pub fn merge(
@@ -477,17 +461,6 @@ pub fn merge_direct(
 /// Java: Transaction.delete (J[BIJZ) 0 1 2
 pub fn delete(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
     Ok(it.transaction.delete_cf(family(it, cf), &*key).map_err(of_write)?)
-}
-
-/// Java: Transaction.delete (J[[BI) 0 1 -
-/// Java: Transaction.delete (J[[BIJZ) 0 1 3
-pub fn delete_parts(
-    _env: Env<'_>,
-    it: It<'_>,
-    key: Vec<Vec<u8>>,
-    cf: Option<&Family>,
-) -> Result<()> {
-    Ok(it.transaction.delete_cf(family(it, cf), key.concat()).map_err(of_write)?)
 }
 
 /// Java: Transaction.singleDelete (J[BI) 0 1 -

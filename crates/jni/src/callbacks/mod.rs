@@ -5,6 +5,7 @@
 //! | `order` | comparators |
 //! | `filter` | factories of compaction filters, and the filters that RocksDB's jar names |
 //! | `flink` | the filter of frocksdbjni that drops expired state |
+//! | `gates` | filters of logs and of tables |
 //! | `logger` | loggers |
 //! | `listener` | event listeners |
 //!
@@ -14,6 +15,7 @@
 
 pub mod filter;
 pub mod flink;
+pub mod gates;
 pub mod listener;
 pub mod logger;
 pub mod order;

@@ -178,6 +178,15 @@ impl<'a> Env<'a> {
         self.checked(found)
     }
 
+    /// Calls a method that gives a short.
+    ///
+    /// # Errors
+    /// The method's exception.
+    pub fn call_short(self, on: Object<'_>, method: Method, arguments: &[jvalue]) -> Result<i16> {
+        let found = table!(self, CallShortMethodA, on.raw, method.0, arguments.as_ptr());
+        self.checked(found)
+    }
+
     /// Calls a method that gives a byte.
     ///
     /// # Errors

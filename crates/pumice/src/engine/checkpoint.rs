@@ -190,7 +190,8 @@ impl DbInner {
             tables,
             manifest: (manifest.number, manifest_bytes),
             options,
-            logs: wal.live(),
+            // One without a byte has nothing to restore, and RocksDB copies none.
+            logs: wal.live().into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
             sequence: self.last_sequence.load(Ordering::Acquire),
         })
     }

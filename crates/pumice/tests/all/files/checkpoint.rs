@@ -44,6 +44,24 @@ fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     assert!(names(&fs, "/").iter().all(|name| !name.contains(".tmp")));
 }
 
+/// Flink keeps what is in a checkpoint file by file, and fails at one without a byte.
+#[pumice_test_macros::test]
+fn a_log_without_a_byte_is_not_copied() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+    db.put_opt(&unlogged, b"k", b"v").unwrap();
+    db.checkpoint(COPY).unwrap();
+    let copied = names(&fs, COPY);
+    assert!(copied.iter().all(|name| !name.ends_with(".log")), "{copied:?}");
+    let copy = open_copy(&options);
+    assert_eq!(get(&copy, b"k").unwrap(), b"v");
+    copy.put(b"k", b"w").unwrap();
+    copy.close().unwrap();
+    assert_eq!(get(&open_copy(&options), b"k").unwrap(), b"w");
+}
+
 /// The logs are copied instead of a flush while they are shorter than the limit.
 #[pumice_test_macros::test]
 fn a_checkpoint_flushes_when_its_limit_is_reached() {

@@ -3,7 +3,7 @@
 //!
 //! | argument | does |
 //! |---|---|
-//! | none | builds `target/jni/librocksdbjni.so`, a jar with nothing but it, and one with the classes |
+//! | none | builds `target/jni/librocksdbjni.so`, a jar with it alone, and one with the classes |
 //! | `--table` | reads the native methods of the jars into `crates/jni/tables/natives.tsv` |
 //! | `--test exports` | the library exports the methods of the table and nothing else |
 //! | `--test own` | the programs in `crates/jni/tests/java` on RocksDB's library and on ours |

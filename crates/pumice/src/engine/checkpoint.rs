@@ -126,7 +126,9 @@ impl DbInner {
             self.dir.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
         }
         let wal_dir = self.logs.dir();
-        for &(number, bytes) in &moment.logs {
+        // One without a byte has nothing to restore. RocksDB copies it since 9.0; Flink, which runs on
+        // 8.10, fails at an empty file.
+        for &(number, bytes) in moment.logs.iter().filter(|(_, bytes)| *bytes > 0) {
             let from = filename::log_file(&wal_dir, number);
             self.dir.copy(&from, &filename::log_file(staging, number), bytes)?;
         }
@@ -190,8 +192,7 @@ impl DbInner {
             tables,
             manifest: (manifest.number, manifest_bytes),
             options,
-            // One without a byte has nothing to restore, and RocksDB copies none.
-            logs: wal.live().into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
+            logs: wal.live(),
             sequence: self.last_sequence.load(Ordering::Acquire),
         })
     }

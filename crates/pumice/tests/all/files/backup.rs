@@ -263,13 +263,13 @@ fn a_backup_with_strange_files_replaces_nothing() {
     engine.restore_backup(1, "/target", "/target").unwrap();
     setup.write("/backups/private/2/strange", b"");
     let text = setup
-        .change_meta(2, |text| text.replacen("\n5\n", "\n6\n", 1) + "private/2/strange crc32 0\n");
+        .change_meta(2, |text| text.replacen("\n6\n", "\n7\n", 1) + "private/2/strange crc32 0\n");
     assert_eq!(engine.backups().unwrap().len(), 2, "{text}");
     let error = engine.restore_backup(2, "/target", "/target").unwrap_err();
     assert!(error.to_string().contains("not a file of a database"), "{error}");
     assert_eq!(setup.keys("/target"), ["a"]);
     let without_current = text.lines().filter(|line| !line.contains("CURRENT"));
-    let without_current = without_current.map(|line| if line == "5" { "4" } else { line });
+    let without_current = without_current.map(|line| if line == "6" { "5" } else { line });
     let without_current = without_current.collect::<Vec<_>>().join("\n") + "\n";
     setup.change_meta(2, |_| without_current);
     assert_eq!(engine.backups().unwrap().len(), 2);

@@ -126,8 +126,8 @@ impl DbInner {
             self.dir.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
         }
         let wal_dir = self.logs.dir();
-        // One without a byte has nothing to restore. RocksDB copies it since 9.0; Flink, which runs on
-        // 8.10, fails at an empty file.
+        // One without a byte has nothing to restore. RocksDB copies it since 9.0; Flink, which runs
+        // on 8.10, fails at an empty file.
         for &(number, bytes) in moment.logs.iter().filter(|(_, bytes)| *bytes > 0) {
             let from = filename::log_file(&wal_dir, number);
             self.dir.copy(&from, &filename::log_file(staging, number), bytes)?;

@@ -267,7 +267,10 @@ fn memory_stats_have_the_names_of_redis() {
         let bytes = told(caller, b"MEMORY STATS");
         let told = canonical(&bytes, &mut 0, false);
         let words = told.split([' ', ',', '[', ']']);
+        // Redis divides by what its allocator does not know under valgrind and without jemalloc.
+        let is_number = |word: &str| word.parse::<f64>().is_ok();
         let names = words.filter(|word| word.contains(|c: char| c.is_ascii_lowercase()));
+        let names = names.filter(|word| !is_number(word));
         let keys = told.split("keys.count, ").nth(1).unwrap().split(',').next().unwrap();
         let mut said: Vec<String> = names.map(str::to_string).collect();
         said.push(keys.to_string());

@@ -37,7 +37,7 @@ impl WriteBatch {
 
 /// `rep` without ends of prepared sections, or None if it has none. They mean something only in the
 /// log that has the sections: elsewhere they would end another section of the same name.
-pub(super) fn without_section_ends(rep: &[u8]) -> Result<Option<Vec<u8>>> {
+fn without_section_ends(rep: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut kept: Option<Vec<u8>> = None;
     let (mut from, mut all) = (HEADER_LEN, records(rep));
     while let Some(record) = all.next() {

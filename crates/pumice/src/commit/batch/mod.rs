@@ -123,7 +123,7 @@ impl WriteBatch {
         Self::sized(bytes, SizeLimits::FORMAT)
     }
 
-    /// A batch from its wire form. Ends of prepared sections, which mean nothing elsewhere, go.
+    /// A batch from its wire form.
     ///
     /// # Errors
     /// Corruption if it is too short, a record is malformed or the count is wrong; InvalidArgument
@@ -131,8 +131,7 @@ impl WriteBatch {
     pub fn from_data(data: &[u8]) -> Result<Self> {
         let (limits, mut range_bytes) = (SizeLimits::FORMAT, 0);
         limits.check_batch(data.len(), 0)?;
-        let kept = check(data).and_then(|_| logged::without_section_ends(data))?;
-        let data = kept.as_deref().unwrap_or(data);
+        check(data)?;
         for record in records(data) {
             range_bytes += check_record(&record?, limits)?;
         }

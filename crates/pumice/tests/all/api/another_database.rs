@@ -334,6 +334,7 @@ fn no_call_is_missing() {
     const ROOM: &str = include_str!("../../../src/db/mod.rs");
     let db = [
         ("api", include_str!("../../../src/db/api.rs")),
+        ("background_api", include_str!("../../../src/db/background_api.rs")),
         ("builder", include_str!("../../../src/db/builder.rs")),
         ("calls", include_str!("../../../src/db/calls.rs")),
         ("file_api", include_str!("../../../src/db/file_api.rs")),

@@ -146,6 +146,7 @@ const WITH_FAMILY: &Calls<Db> = &[
         db.delete_files_in_ranges_cf(cf, &[(None, None)], true)
     }),
     ("suggest_compact_range_cf", |db, cf, _| db.suggest_compact_range_cf(cf, None, None)),
+    ("export_column_family", |db, cf, _| db.export_column_family(cf, "/exported").map(drop)),
     ("compact_files_cf", |db, cf, _| {
         db.compact_files_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
     }),

@@ -3,7 +3,7 @@
 //!
 //! Thread safety: one task at a time.
 
-use pumice::{BatchRecord, ColumnFamily, WriteBatch};
+use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
 use pumice_base::key::ValueType;
 
 /// A batch.
@@ -41,6 +41,14 @@ impl Batch {
     pub fn from_data(data: &[u8]) -> Batch {
         let updates = WriteBatch::from_data(data).unwrap_or_else(WriteBatch::refusing);
         Batch { updates, bytes_max: 0 }
+    }
+
+    /// The batch of a log's record, to be read: with records of transactions it cannot be written.
+    ///
+    /// # Errors
+    /// Corruption if the bytes are none.
+    pub fn from_log(record: &[u8]) -> Result<Batch> {
+        Ok(Batch { updates: WriteBatch::from_log(record.to_vec())?, bytes_max: 0 })
     }
 
     /// Adds updates, unless the batch would then be larger than its limit.

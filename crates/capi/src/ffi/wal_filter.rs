@@ -78,13 +78,9 @@ impl WalFilter for CWalFilter {
         }
     }
 
-    /// A record of transactions, which no batch of C can be, is a damaged one.
     fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing {
         let Some(call) = self.record else { return WalProcessing::ContinueProcessing };
-        let batch = Batch::from_data(record);
-        if batch.updates.status().is_err() {
-            return WalProcessing::CorruptedRecord;
-        }
+        let Ok(batch) = Batch::from_log(record) else { return WalProcessing::CorruptedRecord };
         let path = log_file.as_os_str().as_encoded_bytes();
         let text = CString::new(path).unwrap_or_default();
         let (batch, fresh) = (handle::give(batch), handle::give(Batch::default()));

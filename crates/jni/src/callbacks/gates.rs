@@ -77,12 +77,8 @@ impl WalFilter for JavaWalFilter {
         });
     }
 
-    /// A record of transactions, which no batch of Java's can be, is a damaged one.
     fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing {
-        let batch = Batch::from_data(record);
-        if batch.updates.status().is_err() {
-            return WalProcessing::CorruptedRecord;
-        }
+        let Ok(batch) = Batch::from_log(record) else { return WalProcessing::CorruptedRecord };
         let (decision, changed) = needed(&self.name, |env| {
             let path = env.new_text(&log_file.to_string_lossy())?;
             let (old, new) = (handle::give(batch), handle::give(Batch::default()));

@@ -36,7 +36,6 @@ pub trait WalFilter: Send + Sync {
     ) {
     }
     /// Called with each record: the bytes of a batch, which
-    /// [`WriteBatch::from_data`](crate::WriteBatch::from_data) reads if it has no records of
-    /// transactions.
+    /// [`WriteBatch::from_log`](crate::WriteBatch::from_log) reads, records of transactions too.
     fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing;
 }

@@ -12,7 +12,7 @@ impl WriteBatch {
     ///
     /// # Errors
     /// Corruption if it is too short, a record is malformed or the count is wrong.
-    pub(crate) fn from_log(record: Vec<u8>) -> Result<Self> {
+    pub fn from_log(record: Vec<u8>) -> Result<Self> {
         check(&record)?;
         let record = without_section_ends(&record)?.unwrap_or(record);
         let limits = SizeLimits::FORMAT;

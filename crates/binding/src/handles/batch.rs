@@ -161,4 +161,18 @@ mod tests {
         assert_eq!(seen(&batch, false).len(), 3);
         assert_eq!(seen(&batch, true).len(), 4);
     }
+
+    /// The end of a prepared section follows the update.
+    #[test]
+    fn records_of_transactions_can_be_read_and_not_written() {
+        let mut put = WriteBatch::new();
+        put.put(b"k", b"v");
+        let mut record = put.data().to_vec();
+        record.extend([ValueType::EndPrepareXid as u8, 1, b'x']);
+        let read = Batch::from_log(&record).unwrap();
+        assert_eq!(read.updates.count(), 1);
+        assert!(read.updates.status().is_err());
+        assert_eq!(Batch::from_data(&record).updates.count(), 0);
+        assert!(Batch::from_log(&record[..record.len() - 1]).is_err());
+    }
 }

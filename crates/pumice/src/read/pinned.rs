@@ -15,6 +15,8 @@ use pumice_table::PinnedBlock;
 
 /// Larger buffers are not kept.
 const SPARE_BYTES_MAX: usize = 4 << 10;
+/// A copy lies in a buffer of at most four times its bytes, or of this many.
+const ROOM_MIN: usize = 256;
 
 pumice_port::worker_local! {
     /// The buffer of a copy that is gone.
@@ -53,6 +55,9 @@ impl PinnedSlice {
     /// A copy of `bytes`.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
         let mut buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+        if buffer.capacity() > ROOM_MIN.max(4 * bytes.len()) {
+            buffer = Vec::new(); // Who keeps a small value must not keep a large buffer.
+        }
         buffer.clear();
         buffer.extend_from_slice(bytes);
         PinnedSlice(Repr::Owned(buffer))
@@ -166,5 +171,19 @@ impl PartialEq<Vec<u8>> for PinnedSlice {
 impl From<PinnedSlice> for Vec<u8> {
     fn from(value: PinnedSlice) -> Self {
         value.into_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn a_small_copy_keeps_no_large_buffer() {
+        drop(PinnedSlice::copied(&[b'v'; 4000]));
+        assert!(PinnedSlice::copied(&[b'v'; 3000]).into_vec().capacity() < 12_000);
+        drop(PinnedSlice::copied(&[b'v'; 4000]));
+        let small = PinnedSlice::copied(b"small").into_vec();
+        assert_eq!((&small[..], small.capacity() <= ROOM_MIN), (&b"small"[..], true));
     }
 }

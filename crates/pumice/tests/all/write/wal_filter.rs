@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{DIR, contents, memory, options};
+use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::{WalFilter, WalProcessing, WalRecoveryMode};
-use pumice::{Db, ErrorKind, Options, WriteBatch};
+use pumice::{
+    BatchRecord, Db, ErrorKind, Options, TransactionDb, TransactionDbOptions, TransactionOptions,
+    WriteBatch,
+};
+use pumice_env::mem::CrashMode;
 use pumice_port::sync::Mutex;
 
 /// Decides about the record with that number, and lets the others through.
@@ -101,4 +105,55 @@ fn a_damaged_record_is_one_to_the_recovery_mode() {
     assert!(error.message().contains("Corruption reported by Wal Filter : At"), "{error}");
     let lax = opened(2, WalProcessing::CorruptedRecord, |o| o.db.paranoid_checks = false);
     assert_eq!(lax.unwrap(), [b"a", b"b", b"c", b"d"]);
+}
+
+/// Reads every record, and says of each that cannot be read that it is damaged.
+#[derive(Default)]
+struct Reader(Mutex<Vec<Vec<u8>>>);
+
+impl WalFilter for Reader {
+    fn name(&self) -> &str {
+        "Reader"
+    }
+    fn log_record_found(&self, _: u64, _: &Path, record: &[u8]) -> WalProcessing {
+        let Ok(batch) = WriteBatch::from_log(record.to_vec()) else {
+            return WalProcessing::CorruptedRecord;
+        };
+        for record in batch.iter() {
+            if let BatchRecord::Entry { key, .. } = record.unwrap() {
+                self.0.lock().push(key.to_vec());
+            }
+        }
+        WalProcessing::ContinueProcessing
+    }
+}
+
+/// A filter reads records of transactions as others; nothing of them is lost.
+#[pumice_test_macros::test]
+fn a_filter_sees_what_transactions_wrote() {
+    let (disk, fs) = memory();
+    let mut options = options(&fs);
+    options.db.avoid_flush_during_recovery = true;
+    let how = TransactionDbOptions::default();
+    let db = TransactionDb::open(&options, &how, DIR).unwrap();
+    let prepared = |name: &str| {
+        let transaction = db.transaction_opt(&SYNC, &TransactionOptions::default());
+        transaction.set_name(name).unwrap();
+        transaction.put(name, "v").unwrap();
+        transaction.prepare().unwrap();
+        transaction
+    };
+    let (committed, waiting) = (prepared("committed"), prepared("waiting"));
+    committed.commit().unwrap();
+    let filter = Arc::new(Reader::default());
+    options.db.file_system = disk.crashed_copy(1, CrashMode::UNSYNCED).shared();
+    options.db.wal_filter = Some(filter.clone());
+    let after = TransactionDb::open(&options, &how, DIR).unwrap();
+    assert_eq!(after.get("committed").unwrap().as_deref(), Some(&b"v"[..]));
+    let names: Vec<_> = after.prepared_transactions().iter().map(|t| t.name()).collect();
+    assert_eq!(names, [b"waiting"]);
+    for name in ["committed", "waiting"] {
+        assert!(filter.0.lock().contains(&name.as_bytes().to_vec()), "{name}");
+    }
+    waiting.rollback().unwrap();
 }

@@ -34,6 +34,9 @@ pub(crate) struct Description<'a> {
     pub bounds: (&'a [u8], &'a [u8]),
 }
 
+/// No database has had so many flushes: later ones of the importing one count on from here.
+const EPOCH_MAX: u64 = u64::MAX / 4;
+
 /// A file to be imported.
 pub(crate) struct ImportedFile {
     pub path: PathBuf,
@@ -61,6 +64,10 @@ pub(crate) fn examine(
     number: FileNumber,
     described: &Description<'_>,
 ) -> Result<ImportedFile> {
+    if described.epoch > EPOCH_MAX {
+        let text = format!("no file has the epoch number {}", described.epoch);
+        return Err(Error::invalid_argument(text).with_context(path.display()));
+    }
     let table = external::open(fs, cf, path, (number, described.largest_seq), false)?;
     let properties = table.properties();
     if properties.num_entries == 0 && properties.num_range_deletions == 0 {

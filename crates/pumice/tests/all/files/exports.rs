@@ -172,6 +172,8 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     };
     assert_eq!(refused(&bounds).kind(), ErrorKind::Corruption);
     assert_eq!(refused(&|e| e.files[0].level = 7).kind(), ErrorKind::InvalidArgument);
+    let error = refused(&|e| e.files[0].epoch_number = u64::MAX);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let twice = |e: &mut ExportImportFilesMetadata| e.files.push(e.files.last().unwrap().clone());
     assert_eq!(refused(&twice).kind(), ErrorKind::Corruption);
     assert!(refused(&|e| e.files[0].name = "/none.sst".to_string()).is_not_found());

@@ -69,6 +69,9 @@ impl Drop for OnRelease {
     }
 }
 
+/// Epochs count flushes and ingestions: beyond this they are nonsense, and would overflow.
+pub const MAX_EPOCH: u64 = 1 << 62;
+
 /// A place for one value of the floor above, which knows its type: the open table of a file.
 #[derive(Default)]
 pub struct TableSlot(OnceLock<Arc<dyn Any + Send + Sync>>);

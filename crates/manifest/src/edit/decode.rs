@@ -9,15 +9,12 @@ use pumice_base::key::{COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX,
 use pumice_base::{Error, InternalKey, Result, names};
 
 use super::{BlobFileAddition, BlobFileGarbage, VersionEdit, WalAddition, file_tag, tag};
-use crate::file_meta::FileMetaData;
+use crate::file_meta::{FileMetaData, MAX_EPOCH};
 
 /// Levels beyond this are nonsense; no known database has more than 64.
 const MAX_LEVEL: u32 = 255;
 /// `db_paths` has at most four entries.
 const MAX_PATH_ID: u8 = 3;
-/// Epochs count flushes and ingestions: beyond this they are nonsense, and would overflow.
-const MAX_EPOCH: u64 = 1 << 62;
-
 /// Bytes that range tombstones of a file can cover: levels and compactions sum them up.
 const MAX_COVERED: u64 = 1 << 56;
 

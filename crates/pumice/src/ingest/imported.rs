@@ -14,6 +14,7 @@ use pumice_base::key::{LAST_SEQUENCE_MAX, MAX_SEQUENCE, parse_internal_key};
 use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber};
 use pumice_env::FileSystem;
 use pumice_manifest::FileMetaData;
+use pumice_manifest::file_meta::MAX_EPOCH;
 use pumice_port::time;
 use pumice_table::properties::UNKNOWN_SEQNO;
 use pumice_table::{Table, TableProperties, TableReadOptions, unique_id_of};
@@ -34,8 +35,9 @@ pub(crate) struct Description<'a> {
     pub bounds: (&'a [u8], &'a [u8]),
 }
 
-/// No database has had so many flushes: later ones of the importing one count on from here.
-const EPOCH_MAX: u64 = u64::MAX / 4;
+/// No database has had so many flushes. The family's own files count on from here, and a MANIFEST
+/// must be able to name them.
+const EPOCH_MAX: u64 = MAX_EPOCH / 2;
 
 /// A file to be imported.
 pub(crate) struct ImportedFile {

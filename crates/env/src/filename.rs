@@ -88,6 +88,11 @@ impl TableDirs {
         let dir = &self.0[usize::try_from(path_id).map_or(last, |at| at.min(last))];
         numbered(dir, number, "sst")
     }
+
+    /// `DIR/NNNNNN.blob`, the path of blob file `number`: they are in the first directory.
+    pub fn blob(&self, number: u64) -> PathBuf {
+        blob_file(&self.0[0], number)
+    }
 }
 
 /// `NNNNNN.sst` without a directory, as listings show it.

@@ -86,15 +86,6 @@ impl VersionBuilder {
         Ok(())
     }
 
-    /// Some value may be in a blob file.
-    pub fn has_blobs(&self) -> bool {
-        let blobs = self.blob_files.as_ref().unwrap_or(&self.base.blob_files);
-        let added = self.changes.values().flat_map(|change| change.added.values());
-        let mut tables = added.chain(self.base.all_files().map(|(_, file)| file));
-        blobs.values().any(|blob| !blob.is_all_garbage())
-            || tables.any(|file| file.oldest_blob_file_number != 0)
-    }
-
     /// Where file `number` is, all changes so far applied.
     pub fn level_of(&self, number: u64) -> Option<usize> {
         let added = self.changes.iter().find(|(_, change)| change.added.contains_key(&number));
@@ -145,7 +136,7 @@ impl VersionBuilder {
     }
 
     fn add_blob_file(&mut self, addition: &BlobFileAddition) -> Result<()> {
-        let blob = BlobFileMetaData { addition: addition.clone(), ..Default::default() };
+        let blob = BlobFileMetaData::new(addition.clone());
         match self.blob_files_mut().insert(addition.number, Arc::new(blob)) {
             None => Ok(()),
             Some(_) => Err(broken(format_args!("Blob file #{} already added", addition.number))),
@@ -160,9 +151,8 @@ impl VersionBuilder {
         let blob = Arc::make_mut(blob);
         blob.garbage_count = blob.garbage_count.saturating_add(garbage.garbage_count);
         blob.garbage_bytes = blob.garbage_bytes.saturating_add(garbage.garbage_bytes);
-        if blob.garbage_count > blob.addition.blob_count
-            || blob.garbage_bytes > blob.addition.blob_bytes
-        {
+        let all = &blob.shared.addition;
+        if blob.garbage_count > all.blob_count || blob.garbage_bytes > all.blob_bytes {
             return Err(broken(format_args!("Garbage overflow for blob file #{number}")));
         }
         Ok(())
@@ -201,8 +191,9 @@ impl VersionBuilder {
             Some(cursors) => Arc::new(cursors),
             None => self.base.compact_cursors.clone(),
         };
-        let version = Version::new(icmp, levels, blob_files, cursors);
-        Ok(Arc::new(drop_dead_blob_files(version)))
+        let mut version = Version::new(icmp, levels, blob_files, cursors);
+        drop_dead_blob_files(&mut version);
+        Ok(Arc::new(version))
     }
 
     /// Records whether files of level `number` overlap; `overlap` describes them, if they do.
@@ -353,16 +344,27 @@ fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
     ))
 }
 
-/// Drops blob files that are all garbage and older than any that a table refers to.
-fn drop_dead_blob_files(mut version: Version) -> Version {
-    if version.blob_files.values().any(|b| b.is_all_garbage()) {
-        let linked: BTreeSet<u64> =
-            version.all_files().map(|(_, f)| f.oldest_blob_file_number).collect();
+/// The files that a version must keep, as RocksDB decides it (`VersionBuilder::SaveBlobFilesTo`):
+/// tables say only the oldest file that they refer to, so that no file older than all of these is
+/// needed, and a younger one is unless it is all garbage.
+fn drop_dead_blob_files(version: &mut Version) {
+    if version.blob_files.is_empty() {
+        return;
+    }
+    let oldest = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
+    let mut linked: Vec<u64> = oldest.filter(|number| *number != 0).collect();
+    linked.sort_unstable();
+    let first = linked.iter().find(|number| version.blob_files.contains_key(number)).copied();
+    let is_dead = |blob: &BlobFileMetaData| {
+        let number = blob.number();
+        first.is_none_or(|first| number < first)
+            || (blob.is_all_garbage() && linked.binary_search(&number).is_err())
+    };
+    if version.blob_files.values().any(|blob| is_dead(blob)) {
         let mut blobs = (*version.blob_files).clone();
-        blobs.retain(|number, blob| !blob.is_all_garbage() || linked.contains(number));
+        blobs.retain(|_, blob| !is_dead(blob));
         version.blob_files = Arc::new(blobs);
     }
-    version
 }
 
 /// The text says which option makes it an error, as RocksDB's does.

@@ -92,6 +92,7 @@ mod migration {}
 
 pub mod backup;
 mod batch_index;
+mod blob;
 mod callbacks;
 mod commit;
 mod compaction;

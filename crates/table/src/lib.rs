@@ -35,6 +35,7 @@ pub use options::{
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;
+pub use read::blocks::paced;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 pub use read::context::{MissedBlock, ReadLimits, TableReadContext, TableReadOptions};
 pub use read::index::IndexBlock;

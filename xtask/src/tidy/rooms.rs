@@ -23,6 +23,7 @@ const ROOMS: &[&str] = &[
     "stats",
     "options",
     "callbacks",
+    "blob",
     "version",
     "read",
     "table_output",

@@ -5,8 +5,8 @@
 //! version 2: docs/format/values.md#wide-columns
 //! ```
 //!
-//! Version 1 is written. Of version 2 only entities without columns in blob files are read. Names
-//! ascend bytewise, whatever the comparator of the keys; the column with the empty name is the
+//! Version 1 is written; version 2 where a column is in a blob file, whose value here is the blob's
+//! index: who has the files replaces it before anybody decodes the entity. Names ascend bytewise, whatever the comparator of the keys; the column with the empty name is the
 //! default one, which is returned when a plain value is requested.
 //!
 //! Thread safety: pure functions and plain data. Bytes from disk never panic, and what is allocated
@@ -115,8 +115,45 @@ fn malformed(part: &str) -> Error {
 ///
 /// # Errors
 /// Corruption for malformed bytes, names that do not ascend and left-over bytes; NotSupported for
-/// versions above 2 and for columns in blob files.
+/// versions above 2 and for columns in blob files, see [`decode_stored`].
 pub fn decode(entity: &[u8]) -> Result<Vec<WideColumn<'_>>> {
+    let (columns, kinds) = decode_parts(entity)?;
+    match kinds.contains(&IN_BLOB_FILE) {
+        false => Ok(columns),
+        true => Err(Error::not_supported("wide columns in blob files, which are not at hand")),
+    }
+}
+
+/// A column as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredColumn<'a> {
+    /// The column; its value is the index of a blob with `in_blob_file`.
+    pub column: WideColumn<'a>,
+    /// Where the value is.
+    pub in_blob_file: bool,
+}
+
+/// The columns of a stored entity, by name ascending, some of which may be in blob files.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_stored(entity: &[u8]) -> Result<Vec<StoredColumn<'_>>> {
+    let (columns, kinds) = decode_parts(entity)?;
+    // Version 1 has no kinds.
+    let kinds = kinds.iter().copied().chain(std::iter::repeat(INLINE));
+    let stored = columns.into_iter().zip(kinds);
+    Ok(stored
+        .map(|(column, kind)| StoredColumn { column, in_blob_file: kind == IN_BLOB_FILE })
+        .collect())
+}
+
+/// Some column of a stored entity is in a blob file. Entities that cannot be decoded have none.
+pub fn has_blobs(entity: &[u8]) -> bool {
+    entity.first().is_some_and(|version| u32::from(*version) == VERSION_2)
+        && decode_parts(entity).is_ok_and(|(_, kinds)| kinds.contains(&IN_BLOB_FILE))
+}
+
+fn decode_parts(entity: &[u8]) -> Result<(Vec<WideColumn<'_>>, &[u8])> {
     let mut input = Decoder::new(entity);
     let version = input.varint32().ok_or_else(|| malformed("version"))?;
     if version > VERSION_2 {
@@ -127,7 +164,7 @@ pub fn decode(entity: &[u8]) -> Result<Vec<WideColumn<'_>>> {
     // A column has two bytes or more, whatever the count claims.
     let count = Some(count as usize).filter(|count| *count <= input.rest().len() / 2);
     let count = count.ok_or_else(|| malformed("name"))?;
-    let (columns, sizes) = match version {
+    let (columns, sizes, kinds) = match version {
         VERSION_1 => names_of_version_1(&mut input, count)?,
         VERSION_2 => names_of_version_2(&mut input, count)?,
         _ => return Err(malformed("version")),
@@ -135,11 +172,11 @@ pub fn decode(entity: &[u8]) -> Result<Vec<WideColumn<'_>>> {
     if columns.windows(2).any(|pair| pair[0].name >= pair[1].name) {
         return Err(out_of_order());
     }
-    with_values(columns, &sizes, input)
+    Ok((with_values(columns, &sizes, input)?, kinds))
 }
 
-/// Columns without values yet, and the sizes of these.
-type Named<'a> = (Vec<WideColumn<'a>>, Vec<u32>);
+/// Columns without values yet, the sizes of these and what they are, where that is stored.
+type Named<'a> = (Vec<WideColumn<'a>>, Vec<u32>, &'a [u8]);
 
 fn names_of_version_1<'a>(input: &mut Decoder<'a>, count: usize) -> Result<Named<'a>> {
     let (mut columns, mut sizes) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -148,7 +185,7 @@ fn names_of_version_1<'a>(input: &mut Decoder<'a>, count: usize) -> Result<Named
         sizes.push(input.varint32().ok_or_else(|| malformed("value size"))?);
         columns.push(WideColumn::new(name, b""));
     }
-    Ok((columns, sizes))
+    Ok((columns, sizes, &[]))
 }
 
 /// The bytes of a section whose length is the next number of `lengths`.
@@ -168,15 +205,9 @@ fn names_of_version_2<'a>(input: &mut Decoder<'a>, count: usize) -> Result<Named
     for _ in 0..3 {
         input.varint32().ok_or_else(|| malformed("section sizes"))?;
     }
-    for kind in input.bytes(count).ok_or_else(|| malformed("types"))? {
-        match *kind {
-            INLINE => {}
-            IN_BLOB_FILE => {
-                let text = "wide columns in blob files (BlobDB) cannot be read yet";
-                return Err(Error::not_supported(text));
-            }
-            _ => return Err(malformed("type")),
-        }
+    let kinds = input.bytes(count).ok_or_else(|| malformed("types"))?;
+    if kinds.iter().any(|kind| ![INLINE, IN_BLOB_FILE].contains(kind)) {
+        return Err(malformed("type"));
     }
     let name_sizes = section(&mut lengths, input).and_then(|found| numbers(found, count));
     let name_sizes = name_sizes.ok_or_else(|| malformed("name sizes"))?;
@@ -188,7 +219,7 @@ fn names_of_version_2<'a>(input: &mut Decoder<'a>, count: usize) -> Result<Named
         .map(|size| names.bytes(*size as usize).map(|name| WideColumn::new(name, b"")));
     let columns: Option<Vec<_>> = columns.collect();
     let columns = columns.filter(|_| names.is_empty()).ok_or_else(|| malformed("name"))?;
-    Ok((columns, sizes))
+    Ok((columns, sizes, kinds))
 }
 
 fn with_values<'a>(

@@ -160,7 +160,6 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let lock = fs.lock(&filename::lock_file(&it.db)).map_err(text)?;
     let manifest = current_manifest(&*fs, &it.db).map_err(text)?;
     let places = Places::read(&*fs, &manifest).map_err(text)?;
-    check_writable(&places).map_err(text)?;
     let mut families = places.families.iter();
     let place = families.find_map(|(id, (_, files))| Some((*id, files.level_of(number)?)));
     let Some((id, level)) = place else {
@@ -195,17 +194,6 @@ fn file_number(word: &str) -> Option<u64> {
         Ok(number) if word.starts_with('-') => Some(number.wrapping_neg()),
         Ok(number) => Some(number),
         Err(_) => Some(u64::MAX),
-    }
-}
-
-/// Refuses what the engine opens for reading only.
-fn check_writable(places: &Places) -> EngineResult<()> {
-    match places.families.values().find(|(_, files)| files.has_blobs()) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let why = format!("column family {name} has values in blob files: it can only be read");
-            Err(Error::not_supported(why))
-        }
     }
 }
 

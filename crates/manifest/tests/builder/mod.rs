@@ -47,8 +47,8 @@ fn apply(version: &Arc<Version>, command: &Command) -> pumice_base::Result<Arc<V
 
 fn show_blobs(version: &Version) -> String {
     version.blob_files().values().fold(String::new(), |mut out, blob| {
-        let BlobFileMetaData { addition, garbage_count, garbage_bytes } = &**blob;
-        let BlobFileAddition { number, blob_count, blob_bytes, .. } = addition;
+        let BlobFileMetaData { shared, garbage_count, garbage_bytes } = &**blob;
+        let BlobFileAddition { number, blob_count, blob_bytes, .. } = &shared.addition;
         writeln!(out, "blob {number}: {garbage_count}/{blob_count} {garbage_bytes}/{blob_bytes}")
             .unwrap();
         out

@@ -8,7 +8,7 @@
 //! RocksDB restores backups made here, and this engine restores RocksDB's. Thread safety: calls on
 //! one engine take turns; the caller must make sure that only one engine at a time writes to a
 //! directory. Invariants: a meta file is written after all files that it names are durable, and
-//! removed before any of them. Not built: threads that copy, blob files, files left out on request.
+//! removed before any of them. Not built: threads that copy, files left out on request.
 
 mod copying;
 mod meta;
@@ -399,6 +399,10 @@ impl BackupEngine {
         for file in &moment.tables {
             meta.files.push(self.share(&inner.dir.table_of(file), file.number, known, &how)?);
         }
+        for blob in &moment.blobs {
+            let number = blob.addition.number;
+            meta.files.push(self.share_blob_file(&inner.dir.blob(number), number, known, &how)?);
+        }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
@@ -446,6 +450,24 @@ impl BackupEngine {
         };
         let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.sst");
         match known_as(&path) {
+            Some(entry) => self.with_crc(entry),
+            None => self.share_as(from, bytes, path, how),
+        }
+    }
+
+    /// Copies a blob file, unless an intact backup has it. It has no session, so that its name says
+    /// its checksum, as in RocksDB.
+    fn share_blob_file(
+        &self,
+        from: &Path,
+        number: u64,
+        known: &Known,
+        how: &How<'_>,
+    ) -> Result<FileEntry> {
+        let (bytes, crc) = (self.fs.file_size(from)?, self.read_crc(from)?);
+        let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.blob");
+        let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
+        match entries.find(|entry| entry.path == path) {
             Some(entry) => self.with_crc(entry),
             None => self.share_as(from, bytes, path, how),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pumice_base::extension::CompactionFilter;
 use pumice_base::key::InternalKey;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, FileNumber, Result, UserKey};
+use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::{FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
@@ -17,6 +17,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
 use pumice_table::{TableReadOptions, TableReason};
 
+use crate::blob::references::References;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::picker::CompactionPick;
@@ -31,6 +32,7 @@ use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCr
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
+use crate::table_output::metered::Metered;
 use crate::table_output::output_file::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::table_output::value::InputValues;
@@ -87,6 +89,9 @@ impl JobContext {
 pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
+    /// The blobs that its input refers to, and those that its output does.
+    pub blobs_in: References,
+    pub blobs_out: References,
     pub cpu_micros: u64,
     /// The share of helpers in it.
     pub helper_cpu_micros: u64,
@@ -104,6 +109,7 @@ struct Writer<'a> {
     low: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
     files: Vec<Arc<FileMetaData>>,
+    blobs_out: References,
     helper_cpu_micros: u64,
     dropped_tombstones: u64,
 }
@@ -152,12 +158,11 @@ fn compact(
         // others: then nothing is known to be below.
         beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind)
             .then(|| job.version.beyond_cursor(job.pick.output_level)),
-        values: InputValues::of(Some(Arc::clone(&job.version))),
+        values: input_values(job),
         limits: job.env.limits(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
-    let mut entries = CompactionIterator::new(input, settings);
     let mut writer = Writer {
         job,
         cut: OutputCut::new(
@@ -171,23 +176,28 @@ fn compact(
         is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
         low: start.clone(),
-        end,
+        end: end.clone(),
         files: Vec::new(),
+        blobs_out: References::default(),
         helper_cpu_micros: 0,
         dropped_tombstones: 0,
     };
-    match &start {
-        Some(start) => entries.seek(start),
-        None => entries.seek_to_first(),
-    }
-    write_entries(job, &mut entries, &mut writer)?;
-    writer.finish()?;
+    let mut blobs_in = References::default();
+    let counts = match job.version.blob_files().is_empty() {
+        true => write_all(CompactionIterator::new(input, settings), &start, &mut writer)?.0,
+        false => {
+            let metered = Metered::new(input, job.cf.comparator().clone(), end);
+            let entries = CompactionIterator::new(metered, settings);
+            let (counts, metered) = write_all(entries, &start, &mut writer)?;
+            blobs_in = metered.into_references();
+            counts
+        }
+    };
     Ok(SubcompactionResult {
         files: writer.files,
-        counts: IterationCounts {
-            dropped_tombstones: writer.dropped_tombstones,
-            ..entries.counts()
-        },
+        counts: IterationCounts { dropped_tombstones: writer.dropped_tombstones, ..counts },
+        blobs_in,
+        blobs_out: writer.blobs_out,
         parts: 1,
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
@@ -213,10 +223,34 @@ fn filter(job: &JobContext, options: &ColumnFamilyOptions) -> Option<Arc<dyn Com
     factory.should_filter(reason).then(|| factory.create_compaction_filter(&context))?
 }
 
+/// The values of the input, some of which may be in blob files.
+fn input_values(job: &JobContext) -> InputValues {
+    let options = TableReadOptions {
+        io_priority: Some(job.env.pace(TableReason::Compaction).0),
+        ..TableReadOptions::default()
+    };
+    InputValues::of(Some(Arc::clone(&job.version)), Some(Arc::clone(&job.cf)), &options)
+}
+
+/// Writes what is to be kept of the part that begins at `start`.
+fn write_all<I: InternalIterator>(
+    mut entries: CompactionIterator<I>,
+    start: &Option<Vec<u8>>,
+    writer: &mut Writer<'_>,
+) -> Result<(IterationCounts, I)> {
+    match start {
+        Some(start) => entries.seek(start),
+        None => entries.seek_to_first(),
+    }
+    write_entries(writer.job, &mut entries, writer)?;
+    writer.finish()?;
+    Ok((entries.counts(), entries.into_input()))
+}
+
 /// Writes the rest of the input.
-fn write_entries(
+fn write_entries<I: InternalIterator>(
     job: &JobContext,
-    entries: &mut CompactionIterator<MergingIterator<Source>>,
+    entries: &mut CompactionIterator<I>,
     writer: &mut Writer<'_>,
 ) -> Result<()> {
     let mut until_poll = KEYS_PER_POLL;
@@ -379,6 +413,7 @@ impl Writer<'_> {
         self.low = high;
         let written = output.finish(&*self.job.env, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
+        self.blobs_out.merge(written.references);
         let (number, bytes) = (written.meta.number, written.meta.file_size);
         self.files.push(written.meta);
         self.job.env.end_output(number, bytes)

@@ -22,6 +22,7 @@ use pumice_base::{Error, FileNumber, Result};
 use pumice_env::filename::TableDirs;
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 use pumice_manifest::FileMetaData;
+use pumice_manifest::blob::SharedBlobFile;
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
@@ -37,6 +38,7 @@ const LOCK_EXTENSION: &str = ".lock";
 /// The files of one state.
 pub(crate) struct Moment {
     pub tables: Vec<Arc<FileMetaData>>,
+    pub blobs: Vec<Arc<SharedBlobFile>>,
     /// With the bytes that belong to the moment.
     pub manifest: (FileNumber, u64),
     /// 0 for none.
@@ -117,6 +119,9 @@ impl DbInner {
             let (from, to) = (self.dir.table_of(file), staged.table(TableDirs::OWN, file.number));
             self.dir.link_or_copy(&from, &to, &mut linking)?;
         }
+        for number in moment.blobs.iter().map(|blob| blob.addition.number) {
+            self.dir.link_or_copy(&self.dir.blob(number), &staged.blob(number), &mut linking)?;
+        }
         let (manifest, bytes) = moment.manifest;
         let from = filename::manifest_file(&self.dir.path, manifest);
         self.dir.copy(&from, &filename::manifest_file(staging, manifest), bytes)?;
@@ -181,15 +186,18 @@ impl DbInner {
         }
         let path = filename::manifest_file(&self.dir.path, manifest.number);
         let manifest_bytes = self.dir.fs.file_size(&path)?;
-        let (tables, options) = {
+        let (tables, blobs, options) = {
             let state = self.state.lock();
             let files = state.cfs.values().flat_map(|cf| cf.files()).cloned();
-            (files.collect(), state.files.options_file_number)
+            let blobs = state.cfs.values().flat_map(|cf| cf.version.blob_files().values());
+            let blobs = blobs.map(|blob| Arc::clone(&blob.shared)).collect();
+            (files.collect(), blobs, state.files.options_file_number)
         };
         let mut wal = self.logs.wal.lock();
         wal.flush(false)?;
         Ok(Moment {
             tables,
+            blobs,
             manifest: (manifest.number, manifest_bytes),
             options,
             logs: wal.live(),

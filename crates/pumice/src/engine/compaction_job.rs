@@ -146,7 +146,7 @@ impl DbInner {
                 return Err(error);
             }
         };
-        let installed = self.install(work, &files);
+        let installed = self.install(work, &files, &part);
         {
             let mut state = self.state.lock();
             let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
@@ -290,6 +290,8 @@ impl DbInner {
             sum.cpu_micros += part.cpu_micros;
             sum.parts += part.parts;
             sum.counts += part.counts;
+            sum.blobs_in.merge(part.blobs_in);
+            sum.blobs_out.merge(part.blobs_out);
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
             self.dir.fs.sync_dir(&self.dir.path)?;
@@ -303,8 +305,17 @@ impl DbInner {
         Ok((files, sum))
     }
 
-    fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
-        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+    fn install(
+        &self,
+        work: &CompactionWork,
+        files: &[Arc<FileMetaData>],
+        part: &SubcompactionResult,
+    ) -> Result<()> {
+        let mut edit = VersionEdit {
+            column_family: work.cf.id,
+            blob_garbage: part.blobs_in.garbage(&part.blobs_out),
+            ..VersionEdit::default()
+        };
         for (level, file) in work.pick.input_files() {
             edit.deleted_files.push((level, file.number));
         }

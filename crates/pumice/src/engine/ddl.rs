@@ -170,6 +170,9 @@ impl DbInner {
         for file in family.files() {
             self.versions().table_left(state, file, uncache, true);
         }
+        for blob in family.version.blob_files().values() {
+            self.versions().blob_file_left(state, &blob.shared, true);
+        }
         self.publish_families(state);
         self.refresh_wal_settings(state);
     }

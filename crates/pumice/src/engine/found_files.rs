@@ -10,9 +10,11 @@ use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::FileMetaData;
+use pumice_manifest::blob::SharedBlobFile;
 
 use crate::engine::DbInner;
 use crate::recovery::version_recovery::RecoveredVersions;
+use crate::version::blob_files::size_mismatch;
 
 /// A change of the MANIFEST was dropped because a crash tore it, which is right only if nothing has
 /// acted on it yet. Tables that it replaced must exist (`check_tables`), and so must the oldest log
@@ -63,14 +65,29 @@ pub(crate) fn check_logs_moved(
     Ok(())
 }
 
-/// Every table that the MANIFEST names must exist with its length: a database that lacks a part is
+/// Every table and blob file that the MANIFEST names must exist with its length: a database that lacks a part is
 /// refused before anything is written.
 pub(crate) fn check_tables(
     fs: &dyn FileSystem,
     path: &Path,
     recovered: &RecoveredVersions,
 ) -> Result<()> {
-    recovered.tables().try_for_each(|file| check_length(fs, path, file))
+    recovered.tables().try_for_each(|file| check_length(fs, path, file))?;
+    recovered.blob_files().try_for_each(|file| check_blob_file(fs, path, file))
+}
+
+/// The blob file `file` of the database at `path` must exist with its length.
+pub(crate) fn check_blob_file(
+    fs: &dyn FileSystem,
+    path: &Path,
+    file: &SharedBlobFile,
+) -> Result<()> {
+    let blob = TableDirs::of(path).blob(file.addition.number);
+    let bytes = fs.file_size(&blob)?;
+    match bytes == file.file_size() {
+        true => Ok(()),
+        false => Err(size_mismatch(&blob, file.file_size(), bytes)),
+    }
 }
 
 /// The table `file` of the database at `path` must exist with its length.

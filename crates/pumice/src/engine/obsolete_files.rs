@@ -28,6 +28,8 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
+use pumice_manifest::blob::SharedBlobFile;
+use pumice_manifest::file_meta::OnRelease;
 use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 
@@ -35,7 +37,7 @@ use crate::engine::DbInner;
 use crate::engine::versions::Versions;
 use crate::state::DbState;
 use crate::state::manifest_log::EditGroup;
-use crate::state::obsolete::ObsoleteTable;
+use crate::state::obsolete::{ObsoleteBlobFile, ObsoleteTable};
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::listener::TableFileDeletionInfo;
@@ -66,7 +68,33 @@ impl Versions<'_> {
                 self.table_left(state, file, uncache, false);
             }
         }
+        for file in &group.removed_blobs {
+            self.blob_file_left(state, file, false);
+        }
         self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
+    }
+
+    /// As `table_left`, for a blob file.
+    pub(crate) fn blob_file_left(
+        &self,
+        state: &mut DbState,
+        file: &Arc<SharedBlobFile>,
+        dropped: bool,
+    ) {
+        let number = file.addition.number;
+        let obsolete = ObsoleteBlobFile { number, file: Arc::downgrade(file), dropped };
+        state.files.obsolete.blobs.push(obsolete);
+        self.purge_on_release(&file.on_release);
+    }
+
+    /// Has a job delete files once what holds `on_release` is gone.
+    fn purge_on_release(&self, on_release: &OnRelease) {
+        let Some(me) = self.life.me.get().map(Weak::clone) else { return };
+        on_release.set(Box::new(move || {
+            if let Some(db) = me.upgrade() {
+                db.schedule_purge();
+            }
+        }));
     }
 
     /// Table `file` left its version: it is deleted when it can no longer be read, and its blocks
@@ -86,12 +114,7 @@ impl Versions<'_> {
             uncache,
             open: if uncache > 0 { file.table.share() } else { None },
         });
-        let Some(me) = self.life.me.get().map(Weak::clone) else { return };
-        file.on_release.set(Box::new(move || {
-            if let Some(db) = me.upgrade() {
-                db.schedule_purge();
-            }
-        }));
+        self.purge_on_release(&file.on_release);
     }
 }
 
@@ -135,7 +158,7 @@ impl DbInner {
             return deleted;
         }
         let mut doomed = Vec::new();
-        let mut tables = Vec::new();
+        let (mut tables, mut blobs) = (Vec::new(), Vec::new());
         let counted;
         {
             // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
@@ -154,6 +177,10 @@ impl DbInner {
                     && (table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead))
             };
             tables.extend(state.files.obsolete.tables.extract_if(.., free));
+            let free = |blob: &mut ObsoleteBlobFile| {
+                (blob.dropped || !unsure) && blob.file.strong_count() == 0
+            };
+            blobs.extend(state.files.obsolete.blobs.extract_if(.., free));
             if !unsure {
                 doomed.append(&mut state.files.obsolete.other);
                 let manifests = std::mem::take(&mut state.files.obsolete.manifests);
@@ -168,6 +195,10 @@ impl DbInner {
             let path = self.dir.table(number);
             self.deleter().delete_file(&path);
             deleted.push(self.reports.table_deleted(&self.dir, number));
+        }
+        for ObsoleteBlobFile { number, .. } in blobs {
+            drop(self.resources.open_tables.erase(number));
+            self.deleter().delete_file(&self.dir.blob(number));
         }
         self.deleter().discard_files(&doomed);
         self.deleter().purge_archive();
@@ -185,6 +216,7 @@ impl DbInner {
             let mut live: BTreeSet<FileNumber> = state.files.pending_outputs.clone();
             for cf in state.cfs.values() {
                 live.extend(cf.files().map(|f| f.number));
+                live.extend(cf.version.blob_files().keys());
             }
             (live, state.files.min_log_to_keep, state.files.options_file_number)
         };
@@ -198,7 +230,9 @@ impl DbInner {
             for name in self.dir.fs.list(&dir)? {
                 let Some((number, kind)) = filename::parse(&name) else { continue };
                 let obsolete = match kind {
-                    FileType::Table => dir == self.dir.path && !live.contains(&number),
+                    FileType::Table | FileType::Blob => {
+                        dir == self.dir.path && !live.contains(&number)
+                    }
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.dir.path && number < manifest,
                     FileType::Temp => dir == self.dir.path,
@@ -210,7 +244,9 @@ impl DbInner {
                     self.reports.info(format_args!("Deleting unreferenced file {name}"));
                     let path = dir.join(&name);
                     match kind {
-                        FileType::Table | FileType::Wal | FileType::Trash if paced => {
+                        FileType::Table | FileType::Blob | FileType::Wal | FileType::Trash
+                            if paced =>
+                        {
                             self.state.lock().files.obsolete.unnamed.push(path);
                         }
                         _ => self.deleter().discard_files(&[path]),
@@ -239,11 +275,13 @@ impl DbInner {
                 return Ok(());
             }
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
-            files.chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
+            let blobs = state.cfs.values().flat_map(|cf| cf.version.blob_files().keys().copied());
+            files.chain(blobs).chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
         };
         let strays = self.dir.fs.list(&self.dir.path)?.into_iter().filter(|name| {
-            filename::parse(name)
-                .is_some_and(|(number, kind)| kind == FileType::Table && !live.contains(&number))
+            filename::parse(name).is_some_and(|(number, kind)| {
+                matches!(kind, FileType::Table | FileType::Blob) && !live.contains(&number)
+            })
         });
         self.dir.archive_files(&self.reports, &self.dir.path, strays.map(PathBuf::from))
     }

@@ -287,7 +287,6 @@ fn recover(
     };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
     if mode.writes() {
-        recovered.check_writable()?;
         if mode == Mode::ReadWrite {
             recovered.check_prepared(fs, wal_dir)?;
         }

@@ -106,6 +106,7 @@ impl DbInner {
             "fast-block-cache-entry-stats" => {
                 property_texts::block_cache_report(cf, StatsAge::ASIDE)?
             }
+            "blob-stats" => property_texts::blob_view(&view.version).report(),
             "sstables" => property_texts::files_report(cf, view),
             "options-statistics" => self.reports.statistics.as_ref()?.to_string(),
             "estimate-num-keys" => estimate_num_keys(cf, view).to_string(),

@@ -30,7 +30,7 @@ use crate::commit::batch;
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::PreparedSections;
 use crate::engine::DbInner;
-use crate::engine::found_files::check_length;
+use crate::engine::found_files::{check_blob_file, check_length};
 use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink};
 use crate::recovery::consistent_read::{Stamp, read_settled};
@@ -265,6 +265,11 @@ impl Follower {
                 match keep_open {
                     true => drop(family.data.tables().table_at(file, level)?),
                     false => check_length(&*db.dir.fs, &db.dir.path, file)?,
+                }
+            }
+            for (number, blob) in family.version.blob_files() {
+                if !shown.blob_files().contains_key(number) {
+                    check_blob_file(&*db.dir.fs, &db.dir.path, &blob.shared)?;
                 }
             }
         }

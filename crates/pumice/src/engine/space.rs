@@ -41,6 +41,11 @@ impl DbInner {
         for file in state.cfs.values().flat_map(|cf| cf.files()) {
             manager.on_add_file(&self.dir.table_of(file), file.file_size);
         }
+        for cf in state.cfs.values() {
+            for (number, blob) in cf.version.blob_files() {
+                manager.on_add_file(&self.dir.blob(*number), blob.shared.file_size());
+            }
+        }
         // At least a memtable, so that a nearly full disk does not lead to many small files.
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
         state.files.disk_buffer = budgets.max().unwrap_or(0);

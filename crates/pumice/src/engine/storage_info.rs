@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pumice_base::{FileNumber, Result};
 use pumice_env::filename;
 use pumice_manifest::FileMetaData;
+use pumice_manifest::blob::SharedBlobFile;
 
 use crate::engine::DbInner;
 use crate::engine::checkpoint::Moment;
@@ -40,6 +41,8 @@ pub enum StorageFileType {
     Current = 4,
     /// An OPTIONS file.
     Options = 9,
+    /// A blob file.
+    Blob = 10,
 }
 
 /// A file of one state of the database.
@@ -88,7 +91,7 @@ pub struct LiveFileStorageInfo {
 const UNKNOWN_FUNCTION: &str = "Unknown";
 
 impl DbInner {
-    /// The files of the present state: tables, then MANIFEST, `CURRENT`, OPTIONS and logs.
+    /// The files of the present state: tables, blob files, then MANIFEST, `CURRENT`, OPTIONS and logs.
     ///
     /// # Errors
     /// See [`crate::Db::live_files_storage_info`].
@@ -99,6 +102,7 @@ impl DbInner {
         let flush = self.wants_flush_for_copy(options.wal_size_for_flush);
         let moment = self.moment_for_backup(flush)?;
         let mut files = self.tables_of(&moment, options);
+        files.extend(moment.blobs.iter().map(|file| self.blob_file(file, options)));
         files.extend(self.others_of(&moment)?);
         if options.include_checksum_info {
             let unknown = files.iter_mut().filter(|file| file.file_checksum_func_name.is_empty());
@@ -126,6 +130,22 @@ impl DbInner {
             info
         };
         moment.tables.iter().map(info).collect()
+    }
+
+    fn blob_file(
+        &self,
+        file: &SharedBlobFile,
+        options: &LiveFilesStorageInfoOptions,
+    ) -> LiveFileStorageInfo {
+        let added = &file.addition;
+        let path = self.dir.blob(added.number);
+        let mut info = of_path(&path, added.number, StorageFileType::Blob);
+        info.size = file.file_size();
+        if options.include_checksum_info {
+            info.file_checksum = added.checksum_value.clone();
+            info.file_checksum_func_name = added.checksum_method.clone();
+        }
+        info
     }
 
     fn others_of(&self, moment: &Moment) -> Result<Vec<LiveFileStorageInfo>> {

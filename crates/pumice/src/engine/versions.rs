@@ -102,6 +102,7 @@ impl Versions<'_> {
         install: impl FnOnce(&mut DbState),
     ) -> Result<()> {
         let mut versions = Vec::with_capacity(group.edits.len());
+        let mut gone = Vec::new();
         {
             let state = self.state.lock();
             for edit in &group.edits {
@@ -114,11 +115,16 @@ impl Versions<'_> {
                     // Recovery would refuse a MANIFEST with further edits of a dropped family.
                     None => return Err(Error::column_family_dropped("")),
                 };
-                versions.push(next_version(cf, edit)?);
+                let next = next_version(cf, edit)?;
+                if let Some(next) = &next {
+                    gone.push((Arc::clone(&cf.version), Arc::clone(next)));
+                }
+                versions.push(next);
                 let removed = edit.deleted_files.iter();
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
                 group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
             }
+            gone.iter().for_each(|(old, new)| group.note_removed_blobs(old, new));
             let next_file = self.file_numbers.next_free();
             group.complete(&state, next_file, self.last_sequence.load(Ordering::Acquire));
         }

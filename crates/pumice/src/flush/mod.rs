@@ -20,7 +20,7 @@ use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::TableReason;
+use pumice_table::{TableReadOptions, TableReason};
 
 use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
@@ -115,7 +115,7 @@ pub(crate) fn write_level0(
         tombstones: tombstones.clone(),
         end: None,
         beyond: flushed.beyond(cf, mems),
-        values: InputValues::of(flushed.older.clone()),
+        values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod columns;
+pub(crate) mod elsewhere;
 pub(crate) mod entries;
 pub(crate) mod get;
 pub(crate) mod iterator;

@@ -1,14 +1,17 @@
 //! Stored values become the user's here, for reads: of one key, of many, by cursors, and by merges
 //! in writes.
 //!
-//! The only file of `read` that knows the forms in which a value is stored. A form that is added,
-//! such as a value that lies in a blob file, is added here and, for what compactions do with it, in
-//! `table_output/value.rs`. Forms: docs/format/values.md.
+//! The only file of `read` that knows the forms in which a value is stored. A form that is added is
+//! added here and, for what compactions do with it, in `table_output/value.rs`. Values that lie in
+//! blob files are fetched by `elsewhere` first. Forms: docs/format/values.md.
 //!
 //! Thread safety: borrowed plain data.
 
-use pumice_base::{Error, Result, ValueType, wide_columns};
+use pumice_base::{Error, Result, UserKey, ValueType, wide_columns};
 
+use crate::blob::references::may_refer;
+use crate::read::elsewhere::{BlobReads, BlobSource, Fetched};
+use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
 /// What a reader does with an entry, by its type.
@@ -16,7 +19,7 @@ use crate::version::super_version::SuperVersion;
 pub(crate) enum EntryKind {
     /// The stored bytes are the user's value.
     Plain,
-    /// A value in another form, which [`Values::plain`] converts.
+    /// A value in another form, which [`Values::fetch`] and [`plain`] convert.
     Converted,
     /// An operand of a merge.
     Operand,
@@ -32,7 +35,9 @@ impl EntryKind {
     pub const fn of(value_type: ValueType) -> Self {
         match value_type {
             ValueType::Value => EntryKind::Plain,
-            ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno => EntryKind::Converted,
+            ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno | ValueType::BlobIndex => {
+                EntryKind::Converted
+            }
             ValueType::Merge => EntryKind::Operand,
             ValueType::Deletion | ValueType::SingleDeletion => EntryKind::Tombstone,
             _ => EntryKind::Unreadable,
@@ -60,17 +65,18 @@ static KINDS: [EntryKind; 256] = {
     kinds
 };
 
-/// The values of one view of the database: what is needed to make the user's of stored ones.
+/// The values of one view of a column family: what is needed to make the user's of stored ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
+    cf: &'a CfData,
     view: &'a SuperVersion,
 }
 
 impl<'a> Values<'a> {
-    /// The values that are read in `view`.
+    /// The values that are read in `view` of `cf`.
     #[inline]
-    pub fn of(view: &'a SuperVersion) -> Self {
-        Values { view }
+    pub fn of(cf: &'a CfData, view: &'a SuperVersion) -> Self {
+        Values { cf, view }
     }
 
     /// The view, whose version has the files of the values that are not in memory.
@@ -79,16 +85,34 @@ impl<'a> Values<'a> {
         self.view
     }
 
-    /// The user's value in a stored value of type `tag`.
+    /// A stored value of `key` that is not, or not all, where its entry is; None for all others.
     ///
     /// # Errors
-    /// NotSupported for blob references; Corruption for unknown types and malformed entities.
-    pub fn plain(self, tag: u8, stored: &[u8]) -> Result<&[u8]> {
-        plain(tag, stored)
+    /// Corruption and I/O errors of blob files; Incomplete if `reads` may not read them.
+    #[inline]
+    pub fn fetch(
+        self,
+        reads: &BlobReads,
+        key: UserKey<'_>,
+        tag: u8,
+        stored: &[u8],
+    ) -> Result<Option<Fetched>> {
+        match may_refer(tag, stored) {
+            false => Ok(None),
+            true => {
+                let (tables, version) = (&self.cf.tables(), &self.view.version);
+                let source = BlobSource { tables, version, family: self.cf.id, reads: *reads };
+                source.fetch(key, tag, stored)
+            }
+        }
     }
 }
 
-/// [`Values::plain`] of a value that lies where its entry lies.
+/// The user's value in a stored value of type `tag`, all of which is at hand.
+///
+/// # Errors
+/// NotSupported for what must be fetched first ([`Values::fetch`]); Corruption for unknown types
+/// and malformed entities.
 pub(crate) fn plain(tag: u8, stored: &[u8]) -> Result<&[u8]> {
     match ValueType::from_u8(tag) {
         Some(ValueType::Value) => Ok(stored),
@@ -99,7 +123,7 @@ pub(crate) fn plain(tag: u8, stored: &[u8]) -> Result<&[u8]> {
             .map(|n| &stored[..n])
             .ok_or_else(|| Error::corruption("TimedPut value shorter than its sequence")),
         Some(ValueType::BlobIndex) => {
-            Err(Error::not_supported("values in blob files (BlobDB) cannot be read yet"))
+            Err(Error::not_supported("a value in a blob file, which is not at hand"))
         }
         other => Err(Error::corruption(format!("unexpected entry type {tag:#x} ({other:?})"))),
     }
@@ -108,13 +132,13 @@ pub(crate) fn plain(tag: u8, stored: &[u8]) -> Result<&[u8]> {
 /// Of the preferred sequence number after a value.
 const SEQUENCE_BYTES: usize = 8;
 
-/// The stored value is an entity: [`Values::plain`] is its default column.
+/// The stored value is an entity: [`plain`] gives its default column.
 #[inline]
 pub(crate) fn is_entity(tag: u8) -> bool {
     tag == ValueType::WideColumnEntity as u8
 }
 
-/// Type and stored bytes of a value that was kept as [`Values::plain`] gives it, and of the entity
+/// Type and stored bytes of a value that was kept as [`plain`] gives it, and of the entity
 /// that it is of, which is empty for a plain value.
 pub(crate) fn saved<'v>(plain: &'v [u8], entity: &'v [u8]) -> (u8, &'v [u8]) {
     match entity.is_empty() {
@@ -182,7 +206,8 @@ mod tests {
             let readable = plain(tag, entity).is_ok();
             let kind = EntryKind::of_tag(tag);
             let shown = matches!(kind, EntryKind::Plain | EntryKind::Converted);
-            assert_eq!(readable, shown, "{tag:#x} is {kind:?}");
+            let fetched_first = tag == ValueType::BlobIndex as u8;
+            assert_eq!(readable || fetched_first, shown, "{tag:#x} is {kind:?}");
         }
         assert_eq!(EntryKind::of_tag(0x02), EntryKind::Operand);
         assert_eq!(EntryKind::of_tag(0x07), EntryKind::Tombstone);

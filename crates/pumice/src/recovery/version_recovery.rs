@@ -11,6 +11,7 @@ use std::sync::Arc;
 use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
+use pumice_manifest::blob::SharedBlobFile;
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::commit::two_phase::{self, PreparedSections};
@@ -72,24 +73,10 @@ impl RecoveredVersions {
         opened.map(|(_, file)| file).chain(unopened)
     }
 
-    /// Refuses writing to a database that this engine could not preserve, whatever the options say:
-    /// it has blob files, and without their entries in the MANIFEST RocksDB would not find the
-    /// values.
-    ///
-    /// # Errors
-    /// NotSupported if a column family has values in blob files.
-    pub fn check_writable(&self) -> Result<()> {
-        for RecoveredFamily { name, version, .. } in self.families.values() {
-            let linked = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
-            let mut blobs = version.blob_files().keys().copied().chain(linked.filter(|n| *n != 0));
-            if let Some(number) = blobs.next() {
-                return Err(Error::not_supported(format!(
-                    "column family {name} has values in blob files (file {number}): it can only \
-                     be read"
-                )));
-            }
-        }
-        Ok(())
+    /// The blob files of the column families that are opened.
+    pub fn blob_files(&self) -> impl Iterator<Item = &SharedBlobFile> {
+        let blobs = self.families.values().flat_map(|family| family.version.blob_files().values());
+        blobs.map(|blob| &*blob.shared)
     }
 }
 

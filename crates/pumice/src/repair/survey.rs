@@ -109,7 +109,11 @@ impl Survey {
             let fs = &**context.fs;
             match version_recovery::recover_manifest(fs, context.dir, *number, &spec) {
                 Ok(recovered) => {
-                    recovered.check_writable()?;
+                    if let Some(blob) = recovered.blob_files().next() {
+                        let number = blob.addition.number;
+                        let text = format!("values in blob files ({number:06}.blob)");
+                        return Err(Error::not_supported(format!("{text} cannot be repaired")));
+                    }
                     recovered.check_prepared(fs, &context.wal_dir)?;
                     let unlisted = self.unlisted(context, &recovered)?;
                     match self.out_of_date(context, &recovered, &unlisted)? {

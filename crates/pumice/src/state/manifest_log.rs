@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, FileNumber, Result};
+use pumice_manifest::blob::SharedBlobFile;
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 use pumice_wal::LogWriter;
 
@@ -86,17 +87,19 @@ pub(crate) struct EditGroup {
     pub edits: Vec<VersionEdit>,
     /// Files that the edits remove from a version, filled in while they are applied.
     pub removed: Vec<(u32, Arc<FileMetaData>)>,
+    /// Blob files that the versions do not need any more, filled in while edits are applied.
+    pub removed_blobs: Vec<Arc<SharedBlobFile>>,
 }
 
 impl From<VersionEdit> for EditGroup {
     fn from(edit: VersionEdit) -> Self {
-        EditGroup { edits: vec![edit], removed: Vec::new() }
+        EditGroup { edits: vec![edit], ..EditGroup::default() }
     }
 }
 
 impl From<Vec<VersionEdit>> for EditGroup {
     fn from(edits: Vec<VersionEdit>) -> Self {
-        EditGroup { edits, removed: Vec::new() }
+        EditGroup { edits, ..EditGroup::default() }
     }
 }
 
@@ -106,7 +109,8 @@ pub(crate) fn recovering() -> Error {
 
 /// The column family's version after `edit`; None if it touches no file.
 pub(crate) fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
-    if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
+    let blobs = !edit.blob_additions.is_empty() || !edit.blob_garbage.is_empty();
+    if edit.new_files.is_empty() && edit.deleted_files.is_empty() && !blobs {
         return Ok(None);
     }
     let mut builder = VersionBuilder::new(Arc::clone(&cf.version));
@@ -137,6 +141,13 @@ impl ManifestLog {
 }
 
 impl EditGroup {
+    /// Notes the blob files of `old` that `new` has not.
+    pub fn note_removed_blobs(&mut self, old: &Version, new: &Version) {
+        let gone =
+            old.blob_files().iter().filter(|(number, _)| !new.blob_files().contains_key(number));
+        self.removed_blobs.extend(gone.map(|(_, blob)| Arc::clone(&blob.shared)));
+    }
+
     /// Fills in the fields common to every edit.
     pub fn complete(&mut self, state: &DbState, next_file: FileNumber, last_sequence: u64) {
         let has_log = self.edits.iter().any(|e| e.log_number.is_some());
@@ -181,6 +192,10 @@ impl DbState {
             };
             for (level, file) in cf.version.all_files() {
                 files.new_files.push((level, Arc::clone(file)));
+            }
+            for blob in cf.version.blob_files().values() {
+                files.blob_additions.push(blob.addition().clone());
+                files.blob_garbage.extend(blob.garbage());
             }
             for (level, key) in cf.version.compact_cursors() {
                 files.compact_cursors.push((*level, key.clone()));

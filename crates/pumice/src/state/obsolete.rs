@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use pumice_base::FileNumber;
 use pumice_manifest::FileMetaData;
+use pumice_manifest::blob::SharedBlobFile;
 use pumice_table::Table;
 
 /// A table that left its version.
@@ -21,10 +22,19 @@ pub(crate) struct ObsoleteTable {
     pub open: Option<Arc<Table>>,
 }
 
+/// A blob file that left its version.
+pub(crate) struct ObsoleteBlobFile {
+    pub number: FileNumber,
+    pub file: Weak<SharedBlobFile>,
+    /// As of tables.
+    pub dropped: bool,
+}
+
 /// Files that are no longer needed.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
     pub tables: Vec<ObsoleteTable>,
+    pub blobs: Vec<ObsoleteBlobFile>,
     pub other: Vec<PathBuf>,
     /// Files that no edit ever named.
     pub unnamed: Vec<PathBuf>,

@@ -185,6 +185,11 @@ impl Directory {
         self.tables().table(TableDirs::OWN, number)
     }
 
+    /// The path of a blob file.
+    pub fn blob(&self, number: FileNumber) -> PathBuf {
+        self.tables().blob(number)
+    }
+
     fn tables(&self) -> TableDirs {
         TableDirs::of(&self.path)
     }

@@ -4,6 +4,8 @@
 //! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each
 //! other. May open table files and so suspend.
 
+use std::collections::BTreeMap;
+
 use pumice_base::Comparator;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
@@ -101,11 +103,14 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
             let tables = cf.tables();
             version.all_files().map(|(_, file)| tables.memory(file) as u64).sum()
         }
-        // Values are never stored apart from their keys.
-        "num-blob-files"
-        | "total-blob-file-size"
-        | "live-blob-file-size"
-        | "live-blob-file-garbage-size" => 0,
+        "num-blob-files" => version.blob_files().len() as u64,
+        "total-blob-file-size" => blob_bytes_of_live_versions(cf),
+        "live-blob-file-size" => {
+            version.blob_files().values().map(|blob| blob.shared.file_size()).sum()
+        }
+        "live-blob-file-garbage-size" => {
+            version.blob_files().values().map(|blob| blob.garbage_bytes).sum()
+        }
         _ => return None,
     };
     Some(number)
@@ -119,6 +124,15 @@ pub(crate) fn bytes_of_live_versions(cf: &CfData) -> u64 {
     sizes.sort_unstable();
     sizes.dedup();
     sizes.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Bytes of all blob files of all live versions, each file once.
+fn blob_bytes_of_live_versions(cf: &CfData) -> u64 {
+    let versions = cf.live_versions();
+    let blobs = versions.iter().flat_map(|version| version.blob_files());
+    let sizes: BTreeMap<u64, u64> =
+        blobs.map(|(number, blob)| (*number, blob.shared.file_size())).collect();
+    sizes.values().sum()
 }
 
 /// Bytes of a largest set of files, taken from the last level upwards, that do not overlap: what

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pumice_cache::{RoleSum, StatsAge};
+use pumice_manifest::Version;
 use pumice_manifest::file_meta::debug_key;
 use pumice_port::time;
 use pumice_table::{BlockCache, BlockKind, CachedBlock, TableProperties};
 
 use crate::state::DbState;
-use crate::stats::cf_stats::{self, BlockCacheView, CfView, LevelView};
+use crate::stats::cf_stats::{self, BlobView, BlockCacheView, CfView, LevelView};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
@@ -106,9 +107,21 @@ impl FamilyFigures {
             levels: &self.levels,
             estimated_pending_compaction_bytes: self.pending_bytes,
             block_cache: cache.as_ref(),
+            blobs: blob_view(&cf.super_version.load().version),
             read_latencies: &[],
         })
     }
+}
+
+/// The blob files of a version.
+pub(crate) fn blob_view(version: &Version) -> BlobView {
+    let mut view = BlobView::default();
+    for blob in version.blob_files().values() {
+        view.files += 1;
+        view.bytes += blob.shared.file_size();
+        view.garbage_bytes += blob.garbage_bytes;
+    }
+    view
 }
 
 /// `rocksdb.block-cache-entry-stats`; None without a block cache.

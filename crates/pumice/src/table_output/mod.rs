@@ -16,6 +16,7 @@ pub(crate) mod counts;
 pub(crate) mod env;
 pub(crate) mod file_checksum;
 pub(crate) mod filter_bits;
+pub(crate) mod metered;
 pub(crate) mod output_file;
 pub(crate) mod table_collectors;
 pub(crate) mod tombstones;

@@ -20,6 +20,7 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
+use crate::blob::references::{References, may_refer};
 use crate::options::CompactionStyle as Style;
 use crate::stats::{HistogramKind, Record};
 use crate::table_output::env::OutputEnv;
@@ -55,6 +56,8 @@ pub(crate) struct WrittenFile {
     pub meta: Arc<FileMetaData>,
     /// CPU time that other threads spent on it, microseconds.
     pub helper_cpu_micros: u64,
+    /// The blobs that its entries refer to.
+    pub references: References,
 }
 
 /// See the module head.
@@ -66,6 +69,7 @@ pub(crate) struct OutputFile {
     largest_end: Vec<u8>,
     creation_time: u64,
     collectors: Collectors,
+    references: References,
     /// Digest of the entries so far, with `paranoid_file_checks`.
     digest: Option<u64>,
 }
@@ -142,6 +146,7 @@ impl OutputFile {
             largest_end: Vec::new(),
             creation_time,
             collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
+            references: References::default(),
             digest: options.paranoid_file_checks.then_some(0),
         })
     }
@@ -160,6 +165,10 @@ impl OutputFile {
         }
         if !self.collectors.is_empty() {
             self.collectors.add(ikey, value, self.builder.file_size());
+        }
+        let tag = ikey.sequence_and_type().1;
+        if may_refer(tag, value) {
+            self.references.add(ikey.user_key(), tag, value)?;
         }
         self.builder.add(ikey.as_bytes(), value)
     }
@@ -256,6 +265,7 @@ impl OutputFile {
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction,
+            oldest_blob_file_number: self.references.oldest(),
             file_checksum: checksum.value,
             file_checksum_func_name: checksum.function,
             ..FileMetaData::default()
@@ -265,7 +275,8 @@ impl OutputFile {
             verify(cf, &meta, digest)?;
         }
         cf.tables().open_new(&meta, self.spec.level)?;
-        Ok(WrittenFile { meta: Arc::new(meta), helper_cpu_micros })
+        let references = self.references;
+        Ok(WrittenFile { meta: Arc::new(meta), helper_cpu_micros, references })
     }
 
     /// Abandons the file; it stays on disk until obsolete files are deleted.

@@ -2,17 +2,20 @@
 //! merges start from.
 //!
 //! The only file of `table_output` that knows the forms in which a value is stored. A form that is
-//! added, such as a value that lies in a blob file, is added here and, for readers, in
-//! `read/value.rs`. Forms: docs/format/values.md.
+//! added is added here and, for readers, in `read/value.rs`. Forms: docs/format/values.md.
 //!
-//! Thread safety: immutable.
+//! Thread safety: immutable. Reads blob files and so suspends.
 
 use std::sync::Arc;
 
-use pumice_base::{Result, ValueType, WideColumn, wide_columns};
+use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
 use pumice_manifest::Version;
+use pumice_table::TableReadOptions;
 
-use crate::read::value::{is_entity, plain};
+use crate::blob::references::may_refer;
+use crate::read::elsewhere::{BlobReads, BlobSource, Fetched};
+use crate::read::value::is_entity;
+use crate::version::family::CfData;
 
 /// What becomes of the newest version of a stripe, by its type. Single deletions are decided
 /// before.
@@ -34,8 +37,10 @@ impl InputKind {
     #[inline]
     pub fn of_tag(tag: u8) -> Self {
         match ValueType::from_u8(tag) {
-            Some(ValueType::Value | ValueType::WideColumnEntity) => InputKind::Value,
-            Some(ValueType::BlobIndex | ValueType::ValuePreferredSeqno) => InputKind::Untouched,
+            Some(ValueType::Value | ValueType::WideColumnEntity | ValueType::BlobIndex) => {
+                InputKind::Value
+            }
+            Some(ValueType::ValuePreferredSeqno) => InputKind::Untouched,
             Some(ValueType::Merge) => InputKind::Operand,
             Some(ValueType::Deletion) => InputKind::Deletion,
             _ => InputKind::Unknown,
@@ -52,12 +57,18 @@ pub(crate) enum Shown<'v> {
 /// The values of the input, and where those lie that are not in it.
 pub(crate) struct InputValues {
     version: Option<Arc<Version>>,
+    cf: Option<Arc<CfData>>,
+    reads: BlobReads,
 }
 
 impl InputValues {
-    /// Values of entries of `version`; without one, of memtables alone.
-    pub fn of(version: Option<Arc<Version>>) -> Self {
-        InputValues { version }
+    /// Values of entries of `version` of `cf`; without a version, of memtables alone.
+    pub fn of(
+        version: Option<Arc<Version>>,
+        cf: Option<Arc<CfData>>,
+        options: &TableReadOptions,
+    ) -> Self {
+        InputValues { version, cf, reads: BlobReads::of(options) }
     }
 
     /// The version that the input belongs to, if it is known.
@@ -66,20 +77,28 @@ impl InputValues {
         self.version.as_deref()
     }
 
-    /// A merge can start from a value of type `tag`.
-    pub fn can_be_merged(&self, tag: u8) -> bool {
-        tag != ValueType::BlobIndex as u8
-    }
-
-    /// The user's value that a merge starts from.
+    /// A value of `key` that is not, or not all, in the input; None for all others.
     ///
     /// # Errors
-    /// NotSupported for blob references; Corruption for unknown types and malformed entities.
-    pub fn plain<'v>(&self, tag: u8, stored: &'v [u8]) -> Result<&'v [u8]> {
-        plain(tag, stored)
+    /// Corruption and I/O errors of blob files.
+    #[inline]
+    pub fn fetch(&self, key: UserKey<'_>, tag: u8, stored: &[u8]) -> Result<Option<Fetched>> {
+        match may_refer(tag, stored) {
+            false => Ok(None),
+            true => self.fetch_blobs(key, tag, stored),
+        }
     }
 
-    /// What a filter is to see of a value of [`InputKind::Value`].
+    #[cold]
+    fn fetch_blobs(&self, key: UserKey<'_>, tag: u8, stored: &[u8]) -> Result<Option<Fetched>> {
+        let (Some(version), Some(cf)) = (&self.version, &self.cf) else {
+            return Err(Error::corruption("a value in a blob file, of no version"));
+        };
+        let tables = &cf.tables();
+        BlobSource { tables, version, family: cf.id, reads: self.reads }.fetch(key, tag, stored)
+    }
+
+    /// What a filter is to see of a value of [`InputKind::Value`] that is at hand.
     ///
     /// # Errors
     /// Corruption for a malformed entity.
@@ -98,7 +117,7 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn filters_see_values_and_entities() {
-        let values = InputValues::of(None);
+        let values = InputValues::of(None, None, &TableReadOptions::default());
         assert!(values.version().is_none());
         assert!(matches!(values.shown(0x01, b"v").unwrap(), Shown::Plain(b"v")));
         let entity = b"\x01\x01\x01n\x01v";
@@ -109,14 +128,13 @@ mod tests {
         assert!(values.shown(0x16, &entity[..3]).is_err());
     }
 
-    /// What a merge may start from can be converted; a blob index waits for a reader.
     #[pumice_test_macros::test]
-    fn blob_indexes_are_left_alone() {
-        let values = InputValues::of(None);
-        assert!(values.can_be_merged(0x01) && !values.can_be_merged(0x11));
-        assert_eq!(values.plain(0x01, b"v").unwrap(), b"v");
-        assert!(values.plain(0x11, b"v").is_err());
-        assert_eq!(InputKind::of_tag(0x11), InputKind::Untouched);
+    fn only_what_may_be_in_blob_files_is_fetched() {
+        let values = InputValues::of(None, None, &TableReadOptions::default());
+        let key = UserKey::new(b"k");
+        assert!(values.fetch(key, 0x01, b"v").unwrap().is_none());
+        assert!(values.fetch(key, 0x11, b"v").is_err());
+        assert_eq!(InputKind::of_tag(0x11), InputKind::Value);
         assert_eq!(InputKind::of_tag(0x0f), InputKind::Unknown);
     }
 }

@@ -8,6 +8,7 @@
 //! | `counters` | what the jobs of a column family did |
 //! | `identity` | names of databases and of their incarnations |
 
+pub(crate) mod blob_files;
 pub(crate) mod counters;
 pub mod family;
 pub(crate) mod identity;

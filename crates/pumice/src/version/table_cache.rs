@@ -32,6 +32,7 @@ use pumice_table::{
     Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
 };
 
+use crate::blob::file::BlobFile;
 use crate::lock_order;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
@@ -44,15 +45,17 @@ const UNKNOWN_LEVEL: usize = usize::MAX;
 const RESERVED_FILES: i32 = 10;
 
 /// An open descriptor.
-enum Open {
+pub(super) enum Open {
     /// Of a table that only the list keeps.
     Table(Arc<Table>),
-    /// Of a table in its file's metadata.
+    /// Of a table, or a blob file, in its file's metadata.
     File(Weak<TableFile>),
+    /// Of a blob file that only the list keeps.
+    Blob(Arc<BlobFile>),
 }
 
 #[derive(Default)]
-struct Recent {
+pub(super) struct Recent {
     by_number: BTreeMap<FileNumber, (u64, Open)>,
     by_use: BTreeMap<u64, FileNumber>,
     clock: u64,
@@ -63,36 +66,38 @@ struct Recent {
 struct Closed {
     tables: Vec<Arc<Table>>,
     files: Vec<Arc<TableFile>>,
+    blobs: Vec<Arc<BlobFile>>,
 }
 
 impl Drop for Closed {
     fn drop(&mut self) {
         self.tables.clear();
+        self.blobs.clear();
         self.files.iter().for_each(|file| file.close());
     }
 }
 
 /// Shared by the table caches of one database: the directory and the limit on open files.
 pub(crate) struct OpenTables {
-    fs: Arc<dyn FileSystem>,
-    dirs: TableDirs,
-    statistics: Option<Arc<Statistics>>,
+    pub(super) fs: Arc<dyn FileSystem>,
+    pub(super) dirs: TableDirs,
+    pub(super) statistics: Option<Arc<Statistics>>,
     /// The receivers of tables' statistics: for those of the last level, and for the others.
     last_level: Option<Arc<dyn TableStats>>,
     other_levels: Option<Arc<dyn TableStats>>,
     rows: Option<Rows>,
     verify_unique_id: bool,
-    files: ReadFileOptions,
-    rate_limiter: Option<Arc<RateLimiter>>,
-    rate_events: Option<Arc<dyn RateLimiterEvents>>,
-    file_times: Option<Arc<dyn FileTimes>>,
+    pub(super) files: ReadFileOptions,
+    pub(super) rate_limiter: Option<Arc<RateLimiter>>,
+    pub(super) rate_events: Option<Arc<dyn RateLimiterEvents>>,
+    pub(super) file_times: Option<Arc<dyn FileTimes>>,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
 }
 
 /// The tables of one column family.
 pub struct TableCache {
-    open: Arc<OpenTables>,
+    pub(super) open: Arc<OpenTables>,
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
@@ -121,7 +126,7 @@ impl TableRef<'_> {
 }
 
 #[cold]
-fn wrong_slot() -> Error {
+pub(super) fn wrong_slot() -> Error {
     Error::corruption("table slot of a file holds something else")
 }
 
@@ -177,7 +182,7 @@ impl OpenTables {
         recent.by_use.remove(&used);
         match open {
             Open::Table(table) => Some(table),
-            Open::File(_) => None,
+            Open::File(_) | Open::Blob(_) => None,
         }
     }
 
@@ -187,18 +192,35 @@ impl OpenTables {
     }
 
     fn lookup(&self, number: FileNumber) -> Option<Arc<Table>> {
+        self.find(number, |open| match open {
+            Open::Table(table) => Some(Arc::clone(table)),
+            _ => None,
+        })
+    }
+
+    /// What `take` takes of the entry of file `number`, which then counts as just used.
+    pub(super) fn find<T>(
+        &self,
+        number: FileNumber,
+        take: impl Fn(&Open) -> Option<T>,
+    ) -> Option<T> {
         let mut recent = self.recent.lock();
         recent.clock += 1;
         let now = recent.clock;
-        let (used, Open::Table(table)) = recent.by_number.get_mut(&number)? else { return None };
+        let (used, open) = recent.by_number.get_mut(&number)?;
+        let taken = take(open)?;
         let before = std::mem::replace(used, now);
-        let table = Arc::clone(table);
         recent.by_use.remove(&before);
         recent.by_use.insert(now, number);
-        Some(table)
+        Some(taken)
     }
 
-    fn keep(&self, number: FileNumber, open: Open) {
+    /// As many files may be open as there are.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.max_open_files.load(Ordering::Relaxed) < 0
+    }
+
+    pub(super) fn keep(&self, number: FileNumber, open: Open) {
         let mut recent = self.recent.lock();
         let before = recent.insert(number, open);
         // Under the lock: a limit that is set meanwhile finds it in the list.
@@ -245,6 +267,7 @@ impl Recent {
             let Some((_, open)) = self.by_number.remove(&number) else { continue };
             match open {
                 Open::Table(table) => closed.tables.push(table),
+                Open::Blob(blob) => closed.blobs.push(blob),
                 Open::File(file) => {
                     let Some(kept) = file.upgrade() else { continue };
                     if turns > 0 && kept.take_used() {

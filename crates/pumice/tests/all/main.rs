@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod blobs;
 mod code;
 #[path = "../common/mod.rs"]
 mod common;

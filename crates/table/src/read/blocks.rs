@@ -10,6 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::key::InternalKey;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_cache::{CacheKey, Priority};
+use pumice_env::IoPriority;
 use pumice_env::rate_limiter::reads::read_priority;
 use pumice_port::time;
 
@@ -49,11 +50,24 @@ pub(crate) fn at_pace<R>(
     options: &TableReadOptions,
     read: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
-    let read = || match options.io_priority {
+    paced(options.io_priority, &options.limits, read)
+}
+
+/// Reads a file with that rate-limiter priority, none bypasses it, and within the time limits.
+///
+/// # Errors
+/// Those of `read`; TimedOut.
+#[inline]
+pub fn paced<R>(
+    priority: Option<IoPriority>,
+    limits: &ReadLimits,
+    read: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let read = || match priority {
         None => read(),
         priority => read_priority(priority, read),
     };
-    if options.limits.is_set() { in_time(&options.limits, read) } else { read() }
+    if limits.is_set() { in_time(limits, read) } else { read() }
 }
 
 /// Reads if there is still time; the result of a read that took too long is not used.

@@ -15,6 +15,7 @@ use crate::cost;
 use crate::engine::DbInner;
 use crate::options::requests::{ContinueCallback, ReadOptions, TableFilter};
 use crate::read::answer::PointAnswer;
+use crate::read::elsewhere::BlobReads;
 use crate::read::get::{self, Hits, operands};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
@@ -386,7 +387,8 @@ impl DbInner {
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let prefix = tables.extractor().filter(|_| by_prefix).cloned();
-        Ok(View { inner, sequence, prefix, range_dels, super_version })
+        let blob_reads = BlobReads::of(&table);
+        Ok(View { inner, sequence, prefix, range_dels, super_version, blob_reads })
     }
 
     /// How a tailing cursor gets new writes.

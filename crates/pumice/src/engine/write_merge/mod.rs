@@ -20,7 +20,7 @@ use crate::engine::read_api::point_options;
 use crate::options::requests::ReadOptions;
 use crate::read::get;
 use crate::read::merge::full_merge;
-use crate::read::value::{Values, stored_merge};
+use crate::read::value::{plain, stored_merge};
 use crate::stats::Ticker;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -68,7 +68,7 @@ impl DbInner {
             let (value_type, stored) = found.stored();
             self.reports.tick(Ticker::BytesRead, stored.len() as u64);
             let tag = value_type as u8;
-            let value = Values::of(view).plain(tag, stored).ok()?;
+            let value = plain(tag, stored).ok()?;
             let operator = cf.merge_operator();
             let operands = [operand.to_vec()];
             let merged = full_merge(operator.as_deref(), key, Some(value), &operands).ok()?;

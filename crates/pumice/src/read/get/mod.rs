@@ -21,14 +21,16 @@ use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
+use crate::blob::references::may_refer;
 use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
+use crate::read::elsewhere::{BlobReads, Fetched};
 use crate::read::merge::merge_for_read;
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
-use crate::read::value::{EntryKind, Values, is_entity, stored_merge};
+use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge};
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
@@ -96,6 +98,7 @@ enum SettledBy {
 /// One lookup in progress.
 struct Lookup<'a> {
     cf: &'a CfData,
+    options: &'a TableReadOptions,
     values: Values<'a>,
     key: UserKey<'a>,
     sequence: SequenceNumber,
@@ -118,12 +121,14 @@ impl<'a> Lookup<'a> {
     fn new<W: PointAnswer>(
         cf: &'a CfData,
         view: &'a SuperVersion,
+        options: &'a TableReadOptions,
         key: UserKey<'a>,
         sequence: SequenceNumber,
     ) -> Self {
         Lookup {
             cf,
-            values: Values::of(view),
+            options,
+            values: Values::of(cf, view),
             key,
             sequence,
             covered_below: 0,
@@ -180,7 +185,36 @@ impl<'a> Lookup<'a> {
     #[inline(never)]
     fn take_base(&mut self, value_type: ValueType, stored: &[u8], pin: Option<Pin<'_>>) {
         let tag = value_type as u8;
-        let plain = match self.values.plain(tag, stored) {
+        if may_refer(tag, stored) {
+            return self.take_elsewhere(tag, stored, pin);
+        }
+        self.take_stored(tag, stored, pin);
+    }
+
+    /// The same, for a value that may be in a blob file.
+    #[cold]
+    fn take_elsewhere(&mut self, tag: u8, stored: &[u8], pin: Option<Pin<'_>>) {
+        match self.values.fetch(&BlobReads::of(self.options), self.key, tag, stored) {
+            Ok(None) => self.take_stored(tag, stored, pin),
+            Ok(Some(found)) if self.operands.is_empty() && self.wants_whole(&found) => {
+                self.entity = found.is_entity();
+                self.answer = Answer::Found(found.value);
+            }
+            Ok(Some(found)) => {
+                let (tag, stored) = found.stored();
+                self.take_stored(tag, stored, None);
+            }
+            Err(error) => self.answer = Answer::Failed(error),
+        }
+    }
+
+    fn wants_whole(&self, found: &Fetched) -> bool {
+        self.columns || !found.is_entity()
+    }
+
+    /// The same, for a value that is at hand.
+    fn take_stored(&mut self, tag: u8, stored: &[u8], pin: Option<Pin<'_>>) {
+        let plain = match plain(tag, stored) {
             Ok(plain) => plain,
             Err(error) => return self.answer = Answer::Failed(error),
         };
@@ -421,7 +455,7 @@ pub(crate) fn attempt<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Attempt<W> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -445,7 +479,7 @@ pub(crate) fn get<W: PointAnswer>(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
     search::<false>(&mut lookup, cache, options)?;
     lookup.answer()
 }
@@ -460,7 +494,7 @@ pub(crate) fn get_observed<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
     let searched = search::<true>(&mut lookup, cache, options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
@@ -480,7 +514,8 @@ pub(crate) fn get_for_merge(
     key: &[u8],
 ) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
-    let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), sequence);
+    let key = UserKey::new(key);
+    let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, options, key, sequence);
     search::<true>(&mut lookup, &cache, options)?;
     lookup.answer()
 }

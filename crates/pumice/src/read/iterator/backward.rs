@@ -66,6 +66,8 @@ impl DbIterator {
     fn fold_backward(&mut self) -> Result<bool> {
         let mut has_base = false;
         let mut visible = false;
+        // The type of a base that is in a blob file: only that of the newest version is read.
+        let mut elsewhere = None;
         let mut steps = 0;
         self.buffers.operands.clear();
         while self.inner.valid() {
@@ -102,8 +104,7 @@ impl DbIterator {
                     }
                     _ => {
                         self.note_used();
-                        let values = Values::of(&self.super_version);
-                        self.buffers.save(values, tag, self.inner.value())?;
+                        elsewhere = self.buffers.keep(tag, self.inner.value())?;
                         self.buffers.operands.clear();
                         has_base = true;
                         visible = true;
@@ -118,14 +119,29 @@ impl DbIterator {
             return Ok(false);
         }
         if self.buffers.operands.is_empty() {
+            if let Some(tag) = elsewhere {
+                self.fetch_kept(tag)?;
+            }
             self.at.place = Place::Saved;
             return Ok(true);
         }
         let value = std::mem::take(&mut self.buffers.saved_value);
         let entity = std::mem::take(&mut self.buffers.entity);
-        self.finish_merge(has_base.then(|| saved(&value, &entity)));
+        let base = || elsewhere.map_or_else(|| saved(&value, &entity), |tag| (tag, &value[..]));
+        self.finish_merge(has_base.then(base));
         self.status.clone()?;
         Ok(true)
+    }
+
+    /// The value that is kept as stored is to be shown.
+    #[cold]
+    fn fetch_kept(&mut self, tag: u8) -> Result<()> {
+        let stored = std::mem::take(&mut self.buffers.saved_value);
+        let key = std::mem::take(&mut self.buffers.saved_key);
+        let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+        let saved = self.buffers.save(values, UserKey::new(&key), tag, &stored);
+        self.buffers.saved_key = key;
+        saved
     }
 
     /// `saved_key` has many versions: seeks the newest that is visible, folds from there, and
@@ -166,8 +182,8 @@ impl DbIterator {
             }
             _ => {
                 self.note_used();
-                let values = Values::of(&self.super_version);
-                self.buffers.save(values, tag, self.inner.value())?;
+                let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+                self.buffers.save(values, key, tag, self.inner.value())?;
                 self.at.place = Place::Saved;
             }
         }

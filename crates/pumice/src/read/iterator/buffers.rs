@@ -6,7 +6,9 @@
 use pumice_base::key::{self, InternalKey, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Result, SequenceNumber, UserKey};
 
-use crate::read::value::{Values, is_entity};
+use crate::blob::references::may_refer;
+use crate::read::elsewhere::BlobReads;
+use crate::read::value::{Values, is_entity, plain};
 
 /// Buffers kept from one move to the next.
 #[derive(Default)]
@@ -63,9 +65,44 @@ impl Buffers {
         key::append_after_versions(&mut self.seek_target, UserKey::new(&self.saved_key));
     }
 
-    /// Takes over a value that is stored as type `tag`.
-    pub fn save(&mut self, values: Values<'_>, tag: u8, stored: &[u8]) -> Result<()> {
-        let value = values.plain(tag, stored)?;
+    /// Takes over a value of `key` that is stored as type `tag`, fetched as `reads` say.
+    pub fn save(
+        &mut self,
+        (values, reads): (Values<'_>, &BlobReads),
+        key: UserKey<'_>,
+        tag: u8,
+        stored: &[u8],
+    ) -> Result<()> {
+        match values.fetch(reads, key, tag, stored)? {
+            None => self.save_stored(tag, stored),
+            Some(found) if found.is_entity() => {
+                let (tag, stored) = found.stored();
+                self.save_stored(tag, stored)
+            }
+            Some(found) => {
+                self.saved_value = found.value.into_vec();
+                self.entity.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// As `save`, but a value that may be in a blob file is kept as it is stored, in `saved_value`,
+    /// and its type is returned.
+    #[inline]
+    pub fn keep(&mut self, tag: u8, stored: &[u8]) -> Result<Option<u8>> {
+        if !may_refer(tag, stored) {
+            return self.save_stored(tag, stored).map(|()| None);
+        }
+        self.saved_value.clear();
+        self.saved_value.extend_from_slice(stored);
+        self.entity.clear();
+        Ok(Some(tag))
+    }
+
+    /// Takes over a value that is at hand.
+    pub fn save_stored(&mut self, tag: u8, stored: &[u8]) -> Result<()> {
+        let value = plain(tag, stored)?;
         self.saved_value.clear();
         self.saved_value.extend_from_slice(value);
         self.entity.clear();

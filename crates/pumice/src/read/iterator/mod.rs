@@ -27,6 +27,7 @@ mod observer;
 pub(crate) mod view;
 
 use crate::cost;
+use crate::read::elsewhere::{BlobReads, Fetched};
 use crate::read::iterator::buffers::Buffers;
 use crate::read::iterator::dead_run::DeadRun;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
@@ -35,7 +36,7 @@ use crate::read::merge::merge_for_read;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::value::{EntryKind, Values, is_entity, stored_merge, unsupported_type};
+use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge, unsupported_type};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::version::family::CfData;
@@ -104,6 +105,8 @@ pub struct DbIterator {
     skips_max: u64,
     pub(super) range_dels: RangeDels,
     pub(super) at: Position,
+    /// How values in blob files are read.
+    blob_reads: BlobReads,
     /// Whether tables track which values are used.
     measured: bool,
     /// Counts its operations, if enabled.
@@ -128,7 +131,7 @@ impl DbIterator {
         snapshot: Option<Snapshot>,
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
-        let View { inner, sequence, prefix, range_dels, super_version } = view;
+        let View { inner, sequence, prefix, range_dels, super_version, blob_reads } = view;
         let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
         let options = cf.options();
         let measured = options.table_factory.read_amp_bytes_per_bit > 0;
@@ -147,6 +150,7 @@ impl DbIterator {
                 has_start_prefix: false,
                 scoped: false,
             },
+            blob_reads,
             measured,
             observer,
             buffers: Buffers::default(),
@@ -488,8 +492,9 @@ impl DbIterator {
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
         self.note_used();
-        let values = Values::of(&self.super_version);
-        match self.buffers.save(values, tag, self.inner.value()) {
+        let ikey = self.inner.key();
+        let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+        match self.buffers.save(values, ikey.user_key(), tag, self.inner.value()) {
             Ok(()) => {
                 self.at.place = Place::Saved;
                 self.inner.next();
@@ -550,14 +555,18 @@ impl DbIterator {
     }
 
     fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
-        let values = Values::of(&self.super_version);
-        let plain = base.map(|(tag, stored)| values.plain(tag, stored)).transpose()?;
+        let values = Values::of(&self.cf, &self.super_version);
         let Buffers { saved_key, operands, .. } = &self.buffers;
+        let fetch =
+            |(tag, stored)| values.fetch(&self.blob_reads, UserKey::new(saved_key), tag, stored);
+        let fetched = base.map(fetch).transpose()?.flatten();
+        let base = fetched.as_ref().map(Fetched::stored).or(base);
+        let plain = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
         let value = merge_for_read(&self.cf, saved_key, plain, operands)?;
         match base {
             Some((tag, _)) if is_entity(tag) => {
                 let (tag, entity) = stored_merge(base, value)?;
-                self.buffers.save(values, tag as u8, &entity)
+                self.buffers.save_stored(tag as u8, &entity)
             }
             _ => {
                 self.buffers.saved_value = value;

@@ -15,6 +15,7 @@ use pumice_table::Extractor;
 
 use crate::callbacks::check_not_forked;
 use crate::cost;
+use crate::read::elsewhere::BlobReads;
 use crate::read::iterator::{DbIterator, Direction, Place};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
@@ -29,6 +30,8 @@ pub(crate) struct View {
     pub prefix: Option<Extractor>,
     pub range_dels: RangeDels,
     pub super_version: Arc<SuperVersion>,
+    /// How values in blob files are read.
+    pub blob_reads: BlobReads,
 }
 
 /// The present view, if it differs from the one of that sequence number and super version; also

@@ -10,10 +10,14 @@
 //!
 //! Invariant 1: counters only grow, so that differences of snapshots are never negative.
 
+mod blobs;
+
 use std::fmt::{self, Write};
 
 use pumice_base::histogram::Histogram;
 use pumice_port::pool::Priority;
+
+pub use blobs::BlobView;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
@@ -253,6 +257,8 @@ pub struct CfView<'a> {
     pub estimated_pending_compaction_bytes: u64,
     /// The block cache, if there is one.
     pub block_cache: Option<&'a BlockCacheView>,
+    /// The blob files.
+    pub blobs: BlobView,
     /// Read latencies in microseconds by level; empty ones are not printed.
     pub read_latencies: &'a [Histogram],
 }
@@ -389,8 +395,14 @@ impl CfStats {
                 print_row(out, name, &LevelView::default(), 0.0, stats)?;
             }
         }
-        let blobs = "total size: 0.0 GB, garbage size: 0.0 GB, space amp: 0.0";
-        writeln!(out, "\nBlob file count: 0, {blobs}\n")
+        let BlobView { files, bytes, garbage_bytes } = view.blobs;
+        let (total, garbage) = (bytes as f64 / GB, garbage_bytes as f64 / GB);
+        writeln!(
+            out,
+            "\nBlob file count: {files}, total size: {total:.1} GB, garbage size: {garbage:.1} GB, \
+             space amp: {:.1}\n",
+            view.blobs.space_amplification()
+        )
     }
 
     fn print_totals(&self, out: &mut String, view: &CfView<'_>, now: &Snapshot) -> fmt::Result {

@@ -74,6 +74,7 @@ fn report_is_that_of_rocksdb() {
         estimated_pending_compaction_bytes: 13_685_958,
         block_cache: Some(&cache),
         read_latencies: &[],
+        blobs: BlobView::default(),
     };
     let report = cf.report(&view);
     for (ours, theirs) in report.lines().zip(PRINTED.lines()) {

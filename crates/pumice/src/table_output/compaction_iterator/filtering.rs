@@ -3,9 +3,12 @@
 //! Thread safety: one owner. The filter is the user's code.
 
 use pumice_base::extension::{CompactionFilter, FilterDecision};
-use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, key, wide_columns};
+use pumice_base::{
+    InternalIterator, Result, SequenceNumber, UserKey, ValueType, key, wide_columns,
+};
 
 use super::CompactionIterator;
+use crate::read::elsewhere::Fetched;
 use crate::table_output::value::Shown;
 
 impl<I: InternalIterator> CompactionIterator<I> {
@@ -45,6 +48,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     fn decision(&self, filter: &dyn CompactionFilter, tag: u8) -> Result<FilterDecision> {
         let (level, stored) = (self.settings.level, self.input.value());
+        let fetched = self.settings.values.fetch(UserKey::new(&self.current), tag, stored)?;
+        let (tag, stored) = fetched.as_ref().map_or((tag, stored), Fetched::stored);
         Ok(match self.settings.values.shown(tag, stored)? {
             Shown::Entity(columns) => filter.filter_entity(level, &self.current, &columns),
             Shown::Plain(value) => filter.filter(level, &self.current, value),

@@ -5,11 +5,14 @@
 
 use pumice_base::extension::OpFailureScope;
 use pumice_base::key::MAX_SEQUENCE;
-use pumice_base::{Error, InternalIterator, Result, SequenceNumber, SubCode, ValueType, key};
+use pumice_base::{
+    Error, InternalIterator, Result, SequenceNumber, SubCode, UserKey, ValueType, key,
+};
 
-use super::{CompactionIterator, NO_STRIPE, Out};
+use super::{CompactionIterator, Out};
+use crate::read::elsewhere::Fetched;
 use crate::read::merge::full_merge;
-use crate::read::value::stored_merge;
+use crate::read::value::{plain, stored_merge};
 use crate::table_output::value::InputKind;
 
 impl<I: InternalIterator> CompactionIterator<I> {
@@ -100,12 +103,6 @@ impl<I: InternalIterator> CompactionIterator<I> {
                     self.take_operand(sequence, stripe, operands);
                     continue;
                 }
-                _ if !self.settings.values.can_be_merged(tag) => {
-                    // The base cannot be read here: leave everything as it is.
-                    self.counts.entries_in -= 1;
-                    self.last_stripe = NO_STRIPE;
-                    return Ok(Base::Unknown);
-                }
                 _ => Base::Stored(Stored { sequence, tag, value: self.input.value().to_vec() }),
             };
             self.counts.dropped_hidden += 1;
@@ -162,8 +159,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
         use ValueType::{Deletion, SingleDeletion};
         let base = base.map(|base| (base.tag, base.value.as_slice()));
         let base = base.filter(|(tag, _)| *tag != Deletion as u8 && *tag != SingleDeletion as u8);
-        let value =
-            base.map(|(tag, stored)| self.settings.values.plain(tag, stored)).transpose()?;
+        let key = UserKey::new(&self.current);
+        let fetch = |(tag, stored)| self.settings.values.fetch(key, tag, stored);
+        let fetched = base.map(fetch).transpose()?.flatten();
+        let base = fetched.as_ref().map(Fetched::stored).or(base);
+        let value = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
         let operator = self.settings.merge_operator.as_deref();
         stored_merge(base, full_merge(operator, &self.current, value, oldest_first)?)
     }

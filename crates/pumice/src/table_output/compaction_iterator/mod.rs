@@ -170,6 +170,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.status.clone()?;
         self.input.status()
     }
+    /// The input, which is at its end or was left.
+    pub fn into_input(self) -> I {
+        self.input
+    }
     /// Counts so far.
     pub fn counts(&self) -> IterationCounts {
         self.counts

@@ -114,7 +114,7 @@ fn settings(
         bottommost,
         tombstones: (!list.is_empty()).then(|| Arc::clone(list)),
         end: None,
-        values: InputValues::of(None),
+        values: InputValues::of(None, None, &pumice_table::TableReadOptions::default()),
         beyond: None,
         // Three long values merge into too much.
         limits: SizeLimits::lowered(1 << 10),

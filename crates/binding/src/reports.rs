@@ -168,6 +168,7 @@ pub fn compaction_reason(reason: CompactionReason) -> u64 {
         CompactionReason::BottommostFiles => 11,
         CompactionReason::Ttl => 12,
         CompactionReason::PeriodicCompaction => 15,
+        CompactionReason::ForcedBlobGc => 17,
     }
 }
 

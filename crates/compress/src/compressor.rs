@@ -126,7 +126,21 @@ impl Compressor {
     /// `Corruption` if the codec fails for any reason but lack of room; `Aborted` with subcode
     /// `MemoryLimit` if there is no memory for the output.
     pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let limit = self.options.size_limit(raw.len());
+        self.compress_within(self.options.size_limit(raw.len()), raw, out)
+    }
+
+    /// As [`Compressor::compress`], for values whose type is the same whatever their size: the
+    /// payload is appended even if it is larger than `raw`. False for the type that does not
+    /// compress, and for values of 2 GiB or more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compress_always(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        // More than any codec adds.
+        self.compress_within(raw.len() + raw.len() / 4 + 1024, raw, out)
+    }
+
+    fn compress_within(&mut self, limit: usize, raw: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         if raw.len() >= MAX_RAW || matches!(self.codec, Codec::None) {
             return Ok(false);
         }

@@ -29,6 +29,6 @@ pub use level::Level;
 pub use offpeak::Offpeak;
 pub use options::{CompactionPri, CompressionChoice, LeveledOptions};
 pub use range::UserRange;
-pub use score::{FileMarks, LevelScores, MarkRules};
+pub use score::{BlobGarbageRule, FileMarks, LevelScores, MarkRules};
 pub use targets::LevelTargets;
 pub use version::{BeyondCursor, Version};

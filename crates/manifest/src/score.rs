@@ -4,7 +4,7 @@
 //! compaction at a score of 1.0. Sums over a level come ready with the level; only the files of
 //! running compactions are visited one by one. Thread safety: plain data.
 
-use pumice_base::narrow::round_down_u64;
+use pumice_base::narrow::{round_down_u64, to_usize};
 use std::sync::Arc;
 
 use crate::file_meta::FileMetaData;
@@ -189,6 +189,8 @@ pub struct FileMarks {
     pub expired: Vec<(usize, Arc<FileMetaData>)>,
     /// Files older than `periodic_compaction_seconds`.
     pub periodic: Vec<(usize, Arc<FileMetaData>)>,
+    /// Tables that refer to the oldest blob file, where the oldest ones are mostly garbage.
+    pub blob_garbage: Vec<(usize, Arc<FileMetaData>)>,
     /// When files will be marked because of their age, unix seconds; `u64::MAX` never.
     pub next_old: u64,
 }
@@ -213,6 +215,17 @@ pub struct MarkRules {
     /// Files that hold mostly tombstones go down, and those with range tombstones once no file of
     /// L0 is younger than this many seconds. None: they wait for other reasons.
     pub reclaim_seconds: Option<u64>,
+    /// When garbage in blob files forces compactions; None for never.
+    pub blob_garbage: Option<BlobGarbageRule>,
+}
+
+/// When garbage in blob files forces compactions.
+#[derive(Clone, Copy, Debug)]
+pub struct BlobGarbageRule {
+    /// The share of the blob files, from the oldest on, that is looked at.
+    pub age_cutoff: f64,
+    /// The share of garbage in them from which on the oldest has to go.
+    pub threshold: f64,
 }
 
 impl FileMarks {
@@ -222,12 +235,19 @@ impl FileMarks {
             && self.bottommost.is_empty()
             && self.expired.is_empty()
             && self.periodic.is_empty()
+            && self.blob_garbage.is_empty()
     }
 
     /// Only marks that do not depend on the level: for trees whose levels do not reflect age.
     pub fn without_levels(self) -> Self {
         let bottommost_threshold = u64::MAX;
-        FileMarks { bottommost: Vec::new(), expired: Vec::new(), bottommost_threshold, ..self }
+        FileMarks {
+            bottommost: Vec::new(),
+            expired: Vec::new(),
+            blob_garbage: Vec::new(),
+            bottommost_threshold,
+            ..self
+        }
     }
 
     /// The marked files of `version`, without those being compacted.
@@ -251,7 +271,29 @@ impl FileMarks {
             marks.mark_bottommost(version, rules);
         }
         marks.mark_old(version, rules);
+        if let Some(rule) = rules.blob_garbage {
+            marks.mark_blob_garbage(version, rule);
+        }
         marks
+    }
+
+    /// Marks the tables that refer to the oldest blob file if the oldest ones, those that garbage
+    /// collection empties, are mostly garbage: the oldest goes once these tables are rewritten.
+    fn mark_blob_garbage(&mut self, version: &Version, rule: BlobGarbageRule) {
+        let blobs = version.blob_files();
+        let count = to_usize(round_down_u64(rule.age_cutoff * blobs.len() as f64));
+        let Some(first) = blobs.keys().next().filter(|_| count > 0) else { return };
+        let (mut garbage, mut total) = (0u64, 0u64);
+        for blob in blobs.values().take(count) {
+            garbage = garbage.saturating_add(blob.garbage_bytes);
+            total = total.saturating_add(blob.addition().blob_bytes);
+        }
+        if (garbage as f64) < rule.threshold * total as f64 {
+            return;
+        }
+        let linked = version.all_files().filter(|(_, file)| file.oldest_blob_file_number == *first);
+        let free = linked.filter(|(_, file)| !file.is_being_compacted());
+        self.blob_garbage.extend(free.map(|(level, file)| (level, Arc::clone(file))));
     }
 
     /// Marks files whose tombstones slow reads or keep space in use that they could give back.

@@ -101,12 +101,20 @@ pub fn native_library() -> Option<PathBuf> {
 /// RocksDB 9.8.4, which `cargo xtask peers` installs next to 10.10.1 where it can; `None`, with a
 /// message on standard error, where it is missing.
 pub fn installed_9_8() -> Option<PathBuf> {
-    let name = "librocksdbjni-linux64-9.8.4.so";
+    installed_beside("librocksdbjni-linux64-9.8.4.so", "9.8.4")
+}
+
+/// RocksDB 11.8.1, as [`installed_9_8`].
+pub fn installed_11_8() -> Option<PathBuf> {
+    installed_beside("librocksdbjni-11.8.1.so", "11.8.1")
+}
+
+fn installed_beside(name: &str, version: &str) -> Option<PathBuf> {
     let places = PLACES.iter().map(|place| Path::new(place).with_file_name(name));
     let named = std::env::var_os(LIBRARY_VARIABLE).map(|l| Path::new(&l).with_file_name(name));
     let found = named.into_iter().chain(places).find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("SKIPPED: no RocksDB 9.8.4; `cargo xtask peers` brings it");
+        eprintln!("SKIPPED: no RocksDB {version}; `cargo xtask peers` brings it");
     }
     found
 }

@@ -69,6 +69,8 @@ pub enum BlockKind {
     Properties,
     /// Names and handles of the meta blocks.
     MetaIndex,
+    /// Not in a table: a value of a blob file, in the cache.
+    Blob,
 }
 
 impl BlockKind {
@@ -83,6 +85,7 @@ impl BlockKind {
             BlockKind::RangeDeletion => "range deletion",
             BlockKind::Properties => "properties",
             BlockKind::MetaIndex => "metaindex",
+            BlockKind::Blob => "blob",
         }
     }
 }

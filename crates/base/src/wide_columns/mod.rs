@@ -147,6 +147,36 @@ pub fn decode_stored(entity: &[u8]) -> Result<Vec<StoredColumn<'_>>> {
         .collect())
 }
 
+/// The stored form of columns that come by name ascending: version 1 if all values are inline.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_stored(columns: &[StoredColumn<'_>]) -> Result<Vec<u8>> {
+    if !columns.iter().any(|stored| stored.in_blob_file) {
+        return encode(&mut columns.iter().map(|stored| stored.column).collect::<Vec<_>>());
+    }
+    let (mut name_sizes, mut value_sizes) = (Vec::new(), Vec::new());
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for StoredColumn { column, .. } in columns {
+        put_varint32(&mut name_sizes, narrow(column.name.len(), "Wide column name too long")?);
+        put_varint32(&mut value_sizes, narrow(column.value.len(), "Wide column value too long")?);
+        names.extend_from_slice(column.name);
+        values.extend_from_slice(column.value);
+    }
+    let kind = |stored: &StoredColumn<'_>| if stored.in_blob_file { IN_BLOB_FILE } else { INLINE };
+    let mut out = Vec::with_capacity(values.len() + names.len() + 8 * columns.len() + 32);
+    put_varint32(&mut out, VERSION_2);
+    put_varint32(&mut out, narrow(columns.len(), "Too many wide columns")?);
+    put_varint32(&mut out, narrow(name_sizes.len(), "Wide column metadata too large")?);
+    put_varint32(&mut out, narrow(value_sizes.len(), "Wide column metadata too large")?);
+    put_varint32(&mut out, narrow(names.len(), "Wide column names too large")?);
+    out.extend(columns.iter().map(kind));
+    for part in [name_sizes, value_sizes, names, values] {
+        out.extend_from_slice(&part);
+    }
+    Ok(out)
+}
+
 /// Some column of a stored entity is in a blob file. Entities that cannot be decoded have none.
 pub fn has_blobs(entity: &[u8]) -> bool {
     entity.first().is_some_and(|version| u32::from(*version) == VERSION_2)

@@ -46,6 +46,16 @@ fn the_default_column_stands_for_the_entity() {
 }
 
 #[test]
+fn columns_in_blob_files_are_carried() {
+    let stored = decode_stored(V2_BLOB).unwrap();
+    assert_eq!(encode_stored(&stored).unwrap(), V2_BLOB);
+    assert!(has_blobs(V2_BLOB) && !has_blobs(V2) && !has_blobs(V1) && !has_blobs(b""));
+    let stored: Vec<_> = decode_stored(V2).unwrap();
+    assert!(stored.iter().all(|stored| !stored.in_blob_file));
+    assert_eq!(encode_stored(&stored).unwrap(), V1);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let corruption = |text: &str| (ErrorKind::Corruption, format!("Corruption: {text}"));
     let (kind, text) = refusal(V2_BLOB);

@@ -179,8 +179,9 @@ c_api! {
         options.values.engine.db.row_cache = cache.map(rows);
     }
 
-    fn rocksdb_options_set_blob_cache(_options: &mut Options, _cache: Option<&Cache>) {
-        // Without blob files there is nothing to cache.
+    fn rocksdb_options_set_blob_cache(options: &mut Options, cache: Option<&Cache>) {
+        let blocks = cache.map(|cache| Arc::clone(&cache.blocks));
+        options.values.engine.cf.blob_cache = blocks;
     }
 
     fn rocksdb_options_set_file_checksum_gen_factory(

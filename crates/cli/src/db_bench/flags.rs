@@ -345,7 +345,8 @@ impl Parser {
         }
         let (option, is_table) = (flag.option, flag.is_table);
         self.flags.options.retain(|given| given.option != option);
-        self.flags.options.push(GivenOption { option, is_table, value: text });
+        let value = option_flags::engine_word(option, text);
+        self.flags.options.push(GivenOption { option, is_table, value });
         true
     }
 

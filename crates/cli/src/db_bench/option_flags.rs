@@ -72,6 +72,23 @@ pub fn all() -> Vec<(&'static str, OptionFlag)> {
     names.into_iter().filter_map(|name| Some((flag_of(name), find(name)?))).collect()
 }
 
+/// The engine's word for a value that db_bench spells in its own way.
+pub fn engine_word(option: &str, text: String) -> String {
+    let word = match (option, text.to_ascii_lowercase().as_str()) {
+        ("blob_compression_type", "none") => "kNoCompression",
+        ("blob_compression_type", "snappy") => "kSnappyCompression",
+        ("blob_compression_type", "zlib") => "kZlibCompression",
+        ("blob_compression_type", "bzip2") => "kBZip2Compression",
+        ("blob_compression_type", "lz4") => "kLZ4Compression",
+        ("blob_compression_type", "lz4hc") => "kLZ4HCCompression",
+        ("blob_compression_type", "zstd") => "kZSTD",
+        ("prepopulate_blob_cache", "0") => "kDisable",
+        ("prepopulate_blob_cache", "1") => "kFlushOnly",
+        _ => return text,
+    };
+    word.to_string()
+}
+
 /// The value that an option of column families has by what was `given`, as the engine writes it.
 ///
 /// # Panics

@@ -108,9 +108,6 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
             out.text(&format!("{name}: {value}\n"));
             Ok(())
         }
-        None if name == "rocksdb.blob-stats" => {
-            Err(format!("Not implemented: {name}: blob files are not built"))
-        }
         None => Err(format!("failed to get property: {name}")),
     }
 }

@@ -385,8 +385,8 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("blob_file_starting_level", BLOBS),
     ("blob_garbage_collection_age_cutoff", BLOBS),
     ("blob_garbage_collection_force_threshold", BLOBS),
-    ("decode_blob_index", BLOBS),
-    ("dump_uncompressed_blobs", BLOBS),
+    ("decode_blob_index", BLOB_DUMPS),
+    ("dump_uncompressed_blobs", BLOB_DUMPS),
     ("enable_blob_files", BLOBS),
     ("enable_blob_garbage_collection", BLOBS),
     ("env_uri", "environments by URI are not built"),
@@ -399,7 +399,8 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("stderr_log_level", "backups have no info log"),
 ];
 
-const BLOBS: &str = "blob files are not built";
+const BLOBS: &str = "options of blob files are those of the OPTIONS file";
+const BLOB_DUMPS: &str = "dumps of blob files are not built";
 
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

@@ -72,7 +72,7 @@ pub fn dump_file(it: &Invocation, file: &Path, out: &mut Output) -> Result<(), F
             Ok(())
         }
         Some((_, FileType::Blob)) => {
-            Err(format!("Not implemented: {path}: blob files are not built"))
+            Err(format!("Not implemented: {path}: dumps of blob files are not built"))
         }
         Some(_) => Err(format!("File type not supported: {path}")),
         None => Err(format!("Can't parse file type: {path}")),

@@ -8,7 +8,7 @@ use super::opened::Opened;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db};
-use pumice_base::{Error, Result as EngineResult};
+use pumice_base::Result as EngineResult;
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_wal::LogWriter;

@@ -87,7 +87,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
     ("compression_manager", "compression managers"),
     ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
-    ("decode_blob_index", "blob files"),
+    ("decode_blob_index", "indexes of blobs in dumps"),
     ("env_uri", "environments by URI"),
     ("fs_uri", "file systems by URI"),
     ("json", "output as JSON"),

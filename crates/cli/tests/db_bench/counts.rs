@@ -206,8 +206,8 @@ fn defaults_of_missing_features_can_be_given() {
                  multiread_batched";
     assert_eq!(printed, [words]);
     run.good();
-    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --enable_blob_files").bad();
-    assert!(error.contains("enable_blob_files=true is not supported"), "{error}");
+    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --unordered_write").bad();
+    assert!(error.contains("unordered_write=true is not supported"), "{error}");
     let file = dir.path().join("flags");
     std::fs::write(&file, "# A remark.\n--num=7\n  --benchmarks=fillseq\n").unwrap();
     let out = db_bench(dir.path(), &format!("--flagfile={}", file.display())).good();

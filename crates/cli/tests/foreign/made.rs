@@ -236,21 +236,15 @@ pub const ALL: &[Made] = &[
     Made {
         name: "blob",
         text: "enable_blob_files=true;min_blob_size=0",
-        may: [
-            May::Refuse("enable_blob_files"),
-            May::Refuse("blob files"),
-            May::Refuse("blob files"),
-        ],
+        // A repair does not keep them.
+        may: [May::Either("blob files"), May::Either("blob files"), May::Either("blob files")],
         ..PLAIN
     },
     Made {
         name: "blob-other",
         other: "enable_blob_files=true;min_blob_size=0",
-        may: [
-            May::Refuse("enable_blob_files"),
-            May::Refuse("blob files"),
-            May::Refuse("blob files"),
-        ],
+        // A repair does not keep them.
+        may: [May::Either("blob files"), May::Either("blob files"), May::Either("blob files")],
         ..PLAIN
     },
     Made {

@@ -34,6 +34,7 @@ fn show_marks(version: &Version, command: &Command) -> String {
     let argument = |name| command.number(name).unwrap_or(0);
     let rules = MarkRules {
         reclaim_seconds: None,
+        blob_garbage: None,
         oldest_snapshot: argument("snapshot"),
         now: argument("now"),
         bottommost_delay: argument("delay"),

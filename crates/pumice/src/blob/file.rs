@@ -18,6 +18,7 @@ use crate::blob::format::{
     FOOTER_LEN, FileHeader, HEADER_LEN, RECORD_HEADER_LEN, RecordHeader, decode_footer,
 };
 use crate::blob::index::BlobIndex;
+use crate::stats::{HistogramKind, Record, Statistics};
 
 /// Buffers above this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
@@ -35,6 +36,7 @@ pumice_port::worker_local! {
 pub(crate) struct BlobFile {
     file: Arc<dyn RandomAccessFile>,
     compression: CompressionType,
+    statistics: Option<Arc<Statistics>>,
 }
 
 /// An error about a place of `file`.
@@ -58,7 +60,11 @@ impl BlobFile {
     ///
     /// # Errors
     /// Corruption if it is not a whole blob file of that family; I/O.
-    pub fn open(file: Arc<dyn RandomAccessFile>, family: u32) -> Result<Self> {
+    pub fn open(
+        file: Arc<dyn RandomAccessFile>,
+        family: u32,
+        statistics: Option<Arc<Statistics>>,
+    ) -> Result<Self> {
         let len = file.len();
         if len < (HEADER_LEN + FOOTER_LEN) as u64 {
             return Err(damaged(&*file, 0, &Error::corruption("Malformed blob file")));
@@ -73,7 +79,7 @@ impl BlobFile {
         let (mut footer, at) = ([0; FOOTER_LEN], len - FOOTER_LEN as u64);
         read_part(&*file, at, &mut footer)?;
         decode_footer(&footer).map_err(|error| damaged(&*file, at, &error))?;
-        Ok(BlobFile { file, compression: header.compression })
+        Ok(BlobFile { file, compression: header.compression, statistics })
     }
 
     /// Replaces `out` by the value that `index` of `key` refers to. With `verify` the record is
@@ -168,10 +174,12 @@ impl BlobFile {
             return Ok(());
         }
         let _time = perf::time(PerfMetric::BlobDecompressTime);
+        let timer = self.statistics.timer();
         let decompress = |codec: &RefCell<Decompressor>| {
             codec.borrow_mut().decompress(self.compression, stored, out, MAX_VALUE_BYTES)
         };
         let done = DECOMPRESSOR.with(decompress);
+        timer.stop(&self.statistics, HistogramKind::BlobDbDecompressionMicros);
         done.map_err(|error| damaged(&*self.file, index.offset, &error))
     }
 }

@@ -31,8 +31,6 @@ pub(crate) trait CompactionEnv: OutputEnv {
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
     /// Tells the listeners that a part of a job begins, or that it `ended`.
     fn note_part(&self, part: &SubcompactionJobInfo, ended: bool);
-    /// A number for an output. The file is kept until its job ends.
-    fn begin_output(&self) -> FileNumber;
     /// Output `number` is complete and has `bytes` bytes.
     ///
     /// # Errors

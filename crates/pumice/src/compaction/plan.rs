@@ -9,8 +9,8 @@ use std::sync::Arc;
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
 use pumice_manifest::{
-    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
-    UserRange, Version,
+    BlobGarbageRule, CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions,
+    MarkRules, Offpeak, UserRange, Version,
 };
 
 use crate::compaction::picker::{
@@ -375,7 +375,16 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
         allow_ingest_behind: options.cf_allow_ingest_behind,
         reclaim_seconds: (options.min_tombstones_for_range_conversion > 0)
             .then_some(RECLAIM_SECONDS),
+        blob_garbage: blob_garbage_rule(options),
     }
+}
+
+/// When garbage in blob files forces compactions, if it may.
+fn blob_garbage_rule(options: &ColumnFamilyOptions) -> Option<BlobGarbageRule> {
+    let age_cutoff = options.blob_garbage_collection_age_cutoff;
+    let threshold = options.blob_garbage_collection_force_threshold;
+    let forces = options.enable_blob_garbage_collection && age_cutoff > 0.0 && threshold < 1.0;
+    forces.then_some(BlobGarbageRule { age_cutoff, threshold })
 }
 
 /// The options that shape the tree, as the picker wants them.

@@ -3,7 +3,7 @@
 //! Thread safety: subcompactions of a job run in parallel and share only immutable data. They poll
 //! the shutdown flag, so a closing database does not wait for them. Suspends on I/O.
 
-use pumice_base::narrow::{small_i32, to_usize};
+use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
@@ -11,6 +11,8 @@ use pumice_base::key::InternalKey;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
+use pumice_manifest::blob::BlobFiles;
+use pumice_manifest::edit::BlobFileAddition;
 use pumice_manifest::{FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
@@ -29,6 +31,7 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
+use crate::table_output::blob_output::{BlobOutput, BlobSpec, Relocation};
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
@@ -63,6 +66,8 @@ pub(crate) struct JobContext {
     pub part: SubcompactionJobInfo,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
+    /// The same of blob files.
+    pub blob_outputs: Mutex<Vec<FileNumber>>,
 }
 
 impl JobContext {
@@ -92,6 +97,7 @@ pub(crate) struct SubcompactionResult {
     /// The blobs that its input refers to, and those that its output does.
     pub blobs_in: References,
     pub blobs_out: References,
+    pub blob_files: Vec<BlobFileAddition>,
     pub cpu_micros: u64,
     /// The share of helpers in it.
     pub helper_cpu_micros: u64,
@@ -105,11 +111,13 @@ struct Writer<'a> {
     /// What follows the data blocks counts against the target.
     is_upper_bound: bool,
     output: Option<OutputFile>,
+    blobs: Option<BlobOutput<'a>>,
     /// Lower bound of the tombstones that belong to the next output.
     low: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
     files: Vec<Arc<FileMetaData>>,
     blobs_out: References,
+    blob_files: Vec<BlobFileAddition>,
     helper_cpu_micros: u64,
     dropped_tombstones: u64,
 }
@@ -175,10 +183,12 @@ fn compact(
         .by_prefix(options.sst_partitioner_factory.prefix_len()),
         is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
+        blobs: blob_output(job, &options)?,
         low: start.clone(),
         end: end.clone(),
         files: Vec::new(),
         blobs_out: References::default(),
+        blob_files: Vec::new(),
         helper_cpu_micros: 0,
         dropped_tombstones: 0,
     };
@@ -198,6 +208,7 @@ fn compact(
         counts: IterationCounts { dropped_tombstones: writer.dropped_tombstones, ..counts },
         blobs_in,
         blobs_out: writer.blobs_out,
+        blob_files: writer.blob_files,
         parts: 1,
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
@@ -230,6 +241,33 @@ fn input_values(job: &JobContext) -> InputValues {
         ..TableReadOptions::default()
     };
     InputValues::of(Some(Arc::clone(&job.version)), Some(Arc::clone(&job.cf)), &options)
+}
+
+/// What becomes of large values, and of old blobs; None if all stay as they are.
+fn blob_output<'a>(
+    job: &'a JobContext,
+    options: &ColumnFamilyOptions,
+) -> Result<Option<BlobOutput<'a>>> {
+    let collects = options.enable_blob_garbage_collection;
+    let cutoff = options.blob_garbage_collection_age_cutoff;
+    let relocation = collects.then(|| Relocation {
+        below: old_blob_files(job.version.blob_files(), cutoff),
+        values: input_values(job),
+    });
+    let spec = BlobSpec {
+        level: job.pick.output_level,
+        reason: TableReason::Compaction,
+        relocation: relocation.filter(|_| !job.version.blob_files().is_empty()),
+        io: job.io.as_ref(),
+        numbers: &job.blob_outputs,
+    };
+    BlobOutput::new(&*job.env, &job.cf, spec)
+}
+
+/// The number below which are the given share of the blob files, the oldest ones.
+fn old_blob_files(blobs: &BlobFiles, share: f64) -> FileNumber {
+    let count = round_down_u64(share * blobs.len() as f64);
+    blobs.keys().nth(to_usize(count)).copied().unwrap_or(FileNumber::MAX)
 }
 
 /// Writes what is to be kept of the part that begins at `start`.
@@ -325,6 +363,10 @@ impl Writer<'_> {
         if self.output.is_none() {
             self.open()?;
         }
+        let (ikey, value) = match &mut self.blobs {
+            None => (ikey, value),
+            Some(blobs) => blobs.place(ikey, value)?,
+        };
         match &mut self.output {
             Some(output) => output.add(ikey, value),
             None => Ok(()),
@@ -421,6 +463,10 @@ impl Writer<'_> {
 
     fn finish(&mut self) -> Result<()> {
         let end = self.end.clone();
-        self.close(end)
+        self.close(end)?;
+        if let Some(blobs) = self.blobs.take() {
+            self.blob_files = blobs.finish()?;
+        }
+        Ok(())
     }
 }

@@ -42,6 +42,7 @@ use crate::state::{CfMap, DbState, Files};
 use crate::stats::db_stats::DbStats;
 use crate::stats::{Logger, StatsHistory, TableBuilds};
 use crate::version::family::{CfData, new_memtable};
+use crate::version::identity::new_session_id;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::{OpenTables, TableCache};
 
@@ -88,7 +89,9 @@ fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
 /// A family's options contradict each other, or no thread can be started.
 pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
-    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
+    let session_id = new_session_id();
+    let ids = (a.db_id.clone(), session_id.clone());
+    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf(), ids));
     let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
@@ -149,7 +152,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             two_phase: a.mode == Mode::TwoPhase,
             secondary: matches!(a.mode, Mode::Secondary { .. }),
             db_id: a.db_id,
-            session_id: crate::version::identity::new_session_id(),
+            session_id,
             lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
         },
     })

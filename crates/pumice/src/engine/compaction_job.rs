@@ -136,6 +136,7 @@ impl DbInner {
         let context = self.job_context(work, lane, job)?;
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.lock());
+        let blobs = std::mem::take(&mut *context.blob_outputs.lock());
         let (files, part) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -143,6 +144,7 @@ impl DbInner {
                 numbers
                     .iter()
                     .for_each(|number| self.dir.discard_output(&mut state.files, *number));
+                self.dir.discard_blob_files(&mut state.files, &blobs);
                 return Err(error);
             }
         };
@@ -158,6 +160,13 @@ impl DbInner {
                     }
                     Err(_) => self.dir.abandon_output(&mut state.files, *number),
                 }
+            }
+            match &installed {
+                Ok(()) => state.files.pending_outputs.retain(|number| !blobs.contains(number)),
+                Err(error) if dropped(error) => {
+                    self.dir.discard_blob_files(&mut state.files, &blobs);
+                }
+                Err(_) => self.dir.abandon_blob_files(&mut state.files, &blobs),
             }
         }
         installed?;
@@ -249,6 +258,7 @@ impl DbInner {
             manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
             part: self.part_info(work, job),
             outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
+            blob_outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
 
@@ -292,6 +302,7 @@ impl DbInner {
             sum.counts += part.counts;
             sum.blobs_in.merge(part.blobs_in);
             sum.blobs_out.merge(part.blobs_out);
+            sum.blob_files.extend(part.blob_files);
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
             self.dir.fs.sync_dir(&self.dir.path)?;
@@ -314,6 +325,7 @@ impl DbInner {
         let mut edit = VersionEdit {
             column_family: work.cf.id,
             blob_garbage: part.blobs_in.garbage(&part.blobs_out),
+            blob_additions: part.blob_files.clone(),
             ..VersionEdit::default()
         };
         for (level, file) in work.pick.input_files() {

@@ -12,21 +12,24 @@ use std::sync::atomic::Ordering;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
 use pumice_env::{IoActivity, IoClass, JobIo, activity};
+use pumice_manifest::edit::BlobFileAddition;
 use pumice_manifest::{FileMetaData, Version, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::lane::Floor;
+use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
 use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
-use crate::flush::{FlushOutput, write_level0};
-use crate::state::DbState;
+use crate::flush::{FlushOutput, Flushed, write_level0};
+use crate::lock_order;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
 use crate::state::manifest_log::EditGroup;
-use crate::state::parts::Logs;
+use crate::state::parts::{Directory, Logs};
+use crate::state::{DbState, Files};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -38,6 +41,8 @@ struct FlushWork {
     older: Arc<Version>,
     next_log: FileNumber,
     number: FileNumber,
+    /// Numbers of its blob files so far.
+    blob_files: Mutex<Vec<FileNumber>>,
     epoch: u64,
     reason: FlushReason,
     /// The account of its writes.
@@ -48,8 +53,17 @@ struct FlushWork {
 struct WrittenTable {
     job: u64,
     file: Option<Arc<FileMetaData>>,
+    blob_files: Vec<BlobFileAddition>,
     micros: u64,
     cpu_micros: u64,
+}
+
+impl FlushWork {
+    /// Its files, written at least in part, are for no edit.
+    fn discard(&self, dir: &Directory, files: &mut Files) {
+        dir.discard_output(files, self.number);
+        dir.discard_blob_files(files, &self.blob_files.lock());
+    }
 }
 
 impl DbInner {
@@ -76,6 +90,9 @@ impl DbInner {
                 }
             }
             state.files.pending_outputs.remove(&work.number);
+            for number in work.blob_files.lock().iter() {
+                state.files.pending_outputs.remove(number);
+            }
         }
         // After a failure too: a resume may have asked for a flush while this job still ran.
         let again: Vec<u32> = match self.options().atomic_flush {
@@ -130,6 +147,7 @@ impl DbInner {
             older: Arc::clone(&cf.version),
             next_log: cf.imm.back().map_or(0, |m| m.next_log),
             number,
+            blob_files: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
             epoch,
             reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
             io: self.job_io(IoClass::Flush),
@@ -158,7 +176,7 @@ impl DbInner {
                 Err(error) => {
                     let mut state = self.state.lock();
                     for work in &works[..written.len()] {
-                        self.dir.discard_output(&mut state.files, work.number);
+                        work.discard(&self.dir, &mut state.files);
                     }
                     return Err(error);
                 }
@@ -175,7 +193,7 @@ impl DbInner {
                     if !work.cf.is_dropped() {
                         live.push((work, table));
                     } else if table.file.is_some() {
-                        self.dir.discard_output(&mut state.files, work.number);
+                        work.discard(&self.dir, &mut state.files);
                     }
                 }
                 let edits = live.iter().map(|(work, table)| edit(&self.logs, work, table));
@@ -189,13 +207,17 @@ impl DbInner {
         );
         if let Err(error) = applied {
             let mut state = self.state.lock();
-            works.iter().for_each(|work| self.dir.abandon_output(&mut state.files, work.number));
+            for work in works {
+                self.dir.abandon_output(&mut state.files, work.number);
+                self.dir.abandon_blob_files(&mut state.files, &work.blob_files.lock());
+            }
             return Err(error);
         }
         for (work, table) in live {
-            let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
+            let blobs = table.blob_files.iter().map(|blob| blob.blob_bytes).sum::<u64>();
+            let bytes = table.file.as_ref().map_or(0, |f| f.file_size) + blobs;
             self.reports.count_flush(&work.cf, bytes, table.micros, table.cpu_micros);
-            self.reports.count_garbage(&work.mems, table.file.as_deref());
+            self.reports.count_garbage(&work.mems, table.file.as_deref(), blobs);
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
         }
@@ -210,7 +232,8 @@ impl DbInner {
         // Here too, so that a panic in user code leaves no file behind.
         let written = thread::contain("Flush", || {
             let older = Some(Arc::clone(&work.older));
-            let output = FlushOutput { number, epoch, reason: TableReason::Flush, older };
+            let (reason, blob_files) = (TableReason::Flush, &work.blob_files);
+            let output = FlushOutput { number, epoch, reason, older, blob_files };
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.life.mark.enter_job(); // Lanes have threads of their own.
@@ -223,17 +246,21 @@ impl DbInner {
         });
         let written = written.and_then(|written: Result<_>| written);
         if !matches!(written, Ok((Some(_), _))) {
-            self.dir.discard_output(&mut self.state.lock().files, work.number);
+            work.discard(&self.dir, &mut self.state.lock().files);
         }
         let (written, cpu_nanos) = written?;
         if let Some(written) = &written {
-            self.track_table(number, written.meta.file_size);
+            self.track_table(number, written.file.meta.file_size);
         }
         let micros = time::now_micros() - started;
-        let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
+        let helped = written.as_ref().map_or(0, |w| w.file.helper_cpu_micros);
         lane.add_cpu_nanos(helped * 1000);
         let cpu_micros = cpu_nanos / 1000 + helped;
-        Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
+        let (file, blob_files) = match written {
+            Some(Flushed { file, blob_files }) => (Some(file.meta), blob_files),
+            None => (None, Vec::new()),
+        };
+        Ok(WrittenTable { job, file, blob_files, micros, cpu_micros })
     }
 
     /// The memtables are in the new file: releases them and the logs that only they needed.
@@ -264,6 +291,7 @@ fn edit(logs: &Logs, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
         column_family: work.cf.id,
         log_number: Some(released),
         new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
+        blob_additions: table.blob_files.clone(),
         ..VersionEdit::default()
     }
 }

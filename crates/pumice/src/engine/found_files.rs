@@ -123,6 +123,7 @@ impl DbInner {
             }
             for table in std::mem::take(&mut state.files.pending_outputs) {
                 state.files.obsolete.file(self.dir.table(table));
+                state.files.obsolete.file(self.dir.blob(table));
             }
         }
         if installed {

@@ -47,6 +47,18 @@ impl OutputEnv for DbInner {
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>) {
         (self.scheduler().io_priority(reason), self.job_events(reason))
     }
+    fn begin_output(&self) -> FileNumber {
+        let number = self.new_file_number();
+        at_normal_priority(|| self.state.lock().files.pending_outputs.insert(number));
+        number
+    }
+    fn blob_path(&self, number: FileNumber) -> PathBuf {
+        self.dir.blob(number)
+    }
+    fn end_blob_file(&self, number: FileNumber, bytes: u64) -> Result<()> {
+        self.track_blob_file(number, bytes);
+        self.check_space()
+    }
     fn built(&self, table: &BuildStats) -> u64 {
         self.reports.count_build(table)
     }
@@ -77,11 +89,6 @@ impl CompactionEnv for DbInner {
             false => listener.on_subcompaction_begin(part),
             true => listener.on_subcompaction_completed(part),
         });
-    }
-    fn begin_output(&self) -> FileNumber {
-        let number = self.new_file_number();
-        at_normal_priority(|| self.state.lock().files.pending_outputs.insert(number));
-        number
     }
     fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {
         at_normal_priority(|| self.track_table(number, bytes));

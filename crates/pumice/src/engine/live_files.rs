@@ -3,19 +3,22 @@
 //! Thread safety: from any thread; works on the version that is current when the call starts,
 //! which keeps its files. Reads files and so suspends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::key::{self, MAX_SEQUENCE};
 use pumice_base::{Error, ErrorKind, InternalKey, Result, SequenceNumber, UserKey};
 use pumice_env::filename;
 use pumice_env::rate_limiter::reads::{LimitedFile, read_priority};
-use pumice_manifest::FileMetaData;
+use pumice_manifest::{FileMetaData, Version};
 use pumice_port::time;
+use pumice_table::TableReadOptions;
 
+use crate::blob::references::may_refer;
 use crate::engine::DbInner;
 use crate::options::FileChecksumGenFactory;
 use crate::options::requests::ReadOptions;
+use crate::read::elsewhere::{BlobReads, BlobSource};
 use crate::state::CfMap;
 use crate::state::parts::Directory;
 use crate::table_output::file_checksum::{self, hex};
@@ -81,18 +84,40 @@ pub struct LiveFile {
     pub largest: Vec<u8>,
 }
 
-/// Reads every block of every file and checks it.
+/// Reads every block of every table and checks it, and every blob that a table refers to.
 ///
 /// # Errors
-/// Corruption naming the file and block; I/O.
+/// Corruption naming the file and the place; I/O.
 pub(crate) fn verify_checksums(families: &CfMap) -> Result<()> {
     for cf in families.all() {
         let view = cf.super_version.load_full();
         for (_, file) in view.version.all_files() {
             cf.tables().table(file)?.verify_checksums()?;
+            if file.oldest_blob_file_number != 0 {
+                verify_blobs(cf, &view.version, file)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Reads every blob that the table `file` refers to, and checks it.
+fn verify_blobs(cf: &CfData, version: &Version, file: &FileMetaData) -> Result<()> {
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let tables = cf.tables();
+    let reads = BlobReads::of(&options);
+    let source = BlobSource { tables: &tables, version, family: cf.id, reads };
+    let mut entries = tables.table(file)?.share()?.iter(&options);
+    entries.seek_to_first();
+    while entries.valid() {
+        let key = entries.key();
+        let tag = key.sequence_and_type().1;
+        if may_refer(tag, entries.value()) {
+            source.verify(key.user_key(), tag, entries.value())?;
+        }
+        entries.next();
+    }
+    entries.status()
 }
 
 /// Bytes read at a time for the checksum of a file, if the options say nothing: RocksDB's.
@@ -114,22 +139,34 @@ pub(crate) fn verify_file_checksums(db: &DbInner, options: &ReadOptions) -> Resu
     for cf in db.cfs.load_full().all() {
         let view = cf.super_version.load_full();
         for (_, file) in view.version.all_files() {
-            verify_file_checksum(db, options, file)?;
+            let recorded =
+                (&file.file_checksum_func_name[..], &file.file_checksum[..], file.file_size);
+            verify_file_checksum(db, options, &db.dir.table_of(file), recorded)?;
+        }
+        for blob in view.version.blob_files().values().map(|blob| &blob.shared) {
+            let added = &blob.addition;
+            let recorded =
+                (&added.checksum_method[..], &added.checksum_value[..], blob.file_size());
+            verify_file_checksum(db, options, &db.dir.blob(added.number), recorded)?;
         }
     }
     Ok(())
 }
 
-fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData) -> Result<()> {
-    let (function, expected) = (&file.file_checksum_func_name, &file.file_checksum);
+/// Compares the checksum of the file at `path` with the recorded function, checksum and bytes.
+fn verify_file_checksum(
+    db: &DbInner,
+    options: &ReadOptions,
+    path: &Path,
+    (function, expected, file_size): (&str, &[u8], u64),
+) -> Result<()> {
     if expected.is_empty() {
         return Ok(());
     }
     let settings = db.options();
-    let path = db.dir.table_of(file);
     let factory = &settings.file_checksum_gen_factory;
-    let generator = file_checksum::generator(factory, &path, function)?;
-    let opened = db.dir.fs.open_random(&path)?;
+    let generator = file_checksum::generator(factory, path, function)?;
+    let opened = db.dir.fs.open_random(path)?;
     let events = settings.rate_events();
     let opened = LimitedFile::wrap(opened, settings.rate_limiter.as_ref(), events.as_ref());
     let mut offset = 0;
@@ -144,11 +181,11 @@ fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData
     };
     let bytes = match options.readahead_size {
         0 => FILE_CHECKSUM_READAHEAD_BYTES,
-        bytes => bytes.min(usize::try_from(file.file_size).unwrap_or(usize::MAX)),
+        bytes => bytes.min(usize::try_from(file_size).unwrap_or(usize::MAX)),
     };
     let priority = options.rate_limiter_priority;
     let computed = read_priority(priority, || file_checksum::of_all(generator, bytes, read))?.value;
-    if computed == *expected {
+    if computed == expected {
         return Ok(());
     }
     Err(Error::corruption(format!(

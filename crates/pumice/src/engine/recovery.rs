@@ -22,6 +22,7 @@ use pumice_env::SequentialFile;
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
+use pumice_port::sync::Mutex;
 use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
@@ -29,7 +30,8 @@ use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{self, PreparedSections};
 use crate::engine::DbInner;
-use crate::flush::{FlushOutput, write_level0};
+use crate::flush::{FlushOutput, Flushed, write_level0};
+use crate::lock_order;
 use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::recovery::wal_filter::{Filtered, Filtering};
@@ -442,11 +444,16 @@ impl<'a> Replay<'a> {
         let number = self.db.new_file_number();
         // If the open fails, it is deleted (`undo_open`).
         self.db.state.lock().files.pending_outputs.insert(number);
-        let output = FlushOutput { number, epoch, reason: TableReason::Recovery, older };
-        let file = write_level0(self.db, &cf, &[mem], &output, None)?;
+        let reason = TableReason::Recovery;
+        let blob_files = &Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
+        let output = FlushOutput { number, epoch, reason, older, blob_files };
+        let written = write_level0(self.db, &cf, &[mem], &output, None)?;
         let edit = self.found.edits.entry(id).or_default();
         edit.column_family = id;
-        edit.new_files.extend(file.map(|f| (0, f.meta)));
+        if let Some(Flushed { file, blob_files }) = written {
+            edit.new_files.push((0, file.meta));
+            edit.blob_additions.extend(blob_files);
+        }
         self.replace_memtable(&cf)
     }
 

@@ -67,6 +67,13 @@ impl DbInner {
         }
     }
 
+    /// Blob file `number` was written.
+    pub(crate) fn track_blob_file(&self, number: FileNumber, bytes: u64) {
+        if let Some(manager) = self.manager() {
+            manager.on_add_file(&self.dir.blob(number), bytes);
+        }
+    }
+
     /// Checks that the tables of all databases that share the manager are within its limit.
     ///
     /// # Errors

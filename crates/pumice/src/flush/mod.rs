@@ -17,9 +17,11 @@ use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKey, Result};
 use pumice_env::{JobIo, JobProgress};
+use pumice_manifest::edit::BlobFileAddition;
 use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
+use pumice_port::sync::Mutex;
 use pumice_table::{TableReadOptions, TableReason};
 
 use crate::options::CompactionFilterContext;
@@ -27,6 +29,7 @@ use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
+use crate::table_output::blob_output::{BlobOutput, BlobSpec};
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::filter_bits::{self, Runs};
@@ -36,16 +39,24 @@ use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
 
 /// What a flush or a recovery makes.
-pub(crate) struct FlushOutput {
+pub(crate) struct FlushOutput<'a> {
     /// The table, which L0 gets.
     pub number: FileNumber,
     pub epoch: u64,
     pub reason: TableReason,
     /// All files that are older than the memtables, if that is known.
     pub older: Option<Arc<Version>>,
+    /// Gets the numbers of blob files, which the caller discards unless it installs the table.
+    pub blob_files: &'a Mutex<Vec<FileNumber>>,
 }
 
-impl FlushOutput {
+/// What a flush or a recovery has written.
+pub(crate) struct Flushed {
+    pub file: WrittenFile,
+    pub blob_files: Vec<BlobFileAddition>,
+}
+
+impl FlushOutput<'_> {
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
     /// written as they are, as RocksDB does with all.
     fn beyond(&self, cf: &CfData, mems: &[Arc<MemTable>]) -> Option<BeyondCursor> {
@@ -70,7 +81,7 @@ fn runs(cf: &CfData, mems: &[Arc<MemTable>]) -> Runs {
 }
 
 /// What the file that `mems` become is for.
-fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput) -> OutputSpec {
+fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> OutputSpec {
     OutputSpec {
         number: flushed.number,
         level: 0,
@@ -95,9 +106,9 @@ pub(crate) fn write_level0(
     env: &dyn OutputEnv,
     cf: &CfData,
     mems: &[Arc<MemTable>],
-    flushed: &FlushOutput,
+    flushed: &FlushOutput<'_>,
     io: Option<&Arc<JobIo>>,
-) -> Result<Option<WrittenFile>> {
+) -> Result<Option<Flushed>> {
     let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
@@ -122,10 +133,18 @@ pub(crate) fn write_level0(
     let mut entries = CompactionIterator::new(input, settings);
     let spec = spec(cf, mems, flushed);
     let mut output = OutputFile::create(env, cf, spec, io)?;
+    let numbers = flushed.blob_files;
+    let of_blobs = BlobSpec { level: 0, reason, relocation: None, io, numbers };
+    let mut blobs = BlobOutput::new(env, cf, of_blobs)?;
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
-        output.add(InternalKey::new(entries.key()), entries.value())?;
+        let entry = (InternalKey::new(entries.key()), entries.value());
+        let (key, value) = match &mut blobs {
+            None => entry,
+            Some(blobs) => blobs.place(entry.0, entry.1)?,
+        };
+        output.add(key, value)?;
         let bytes = entries.key().len() + entries.value().len();
         entries.next();
         progress.at(entries.counts().entries_in, bytes);
@@ -143,11 +162,12 @@ pub(crate) fn write_level0(
     if output.is_empty() {
         return output.abandon().map(|()| None);
     }
+    let blob_files = blobs.map_or_else(|| Ok(Vec::new()), BlobOutput::finish)?;
     let file = output.finish(env, cf)?;
     if !planted::is(Bug::FlushDirNotSynced) {
         env.file_system().sync_dir(env.directory())?;
     }
-    Ok(Some(file))
+    Ok(Some(Flushed { file, blob_files }))
 }
 
 /// The filter of a flush or recovery; few factories have one.

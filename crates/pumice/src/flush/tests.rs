@@ -45,7 +45,7 @@ impl CompactionFilter for Filter {
     }
 }
 
-fn flush(verify: bool, unseen: bool) -> Result<Option<WrittenFile>> {
+fn flush(verify: bool, unseen: bool) -> Result<Option<Flushed>> {
     let factory = Arc::new(Unseen::default());
     let mut options = Options::default();
     options.db.create_if_missing = true;
@@ -64,7 +64,9 @@ fn flush(verify: bool, unseen: bool) -> Result<Option<WrittenFile>> {
         assert!(factory.0.set(Arc::clone(&mem)).is_ok());
     }
     let number = inner.new_file_number();
-    let output = FlushOutput { number, epoch: 1, reason: TableReason::Flush, older: None };
+    let reason = TableReason::Flush;
+    let blob_files = &Mutex::new(Vec::new());
+    let output = FlushOutput { number, epoch: 1, reason, older: None, blob_files };
     let written = write_level0(&**inner, &cf, &[mem], &output, None);
     drop(cf);
     db.close().unwrap();

@@ -8,11 +8,12 @@ use pumice_base::Comparator;
 use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_manifest::CompactionPri;
+use pumice_table::BlockCache;
 
 use super::block_based::BlockBasedTableOptions;
 use super::collectors::TablePropertiesCollectorFactory;
 use super::component_values::{buildable_compression, buildable_samples};
-use super::enums::{CompactionStyle, MemtableFactory, buildable_style};
+use super::enums::{CompactionStyle, MemtableFactory, PrepopulateBlobCache, buildable_style};
 use super::fifo::FifoOptions;
 use super::filter_factory::CompactionFilterFactory;
 use super::row::option_table;
@@ -237,8 +238,41 @@ option_table! {
         /// Read every written table file back and check it.
         paranoid_file_checks: bool = false, mutable, saved
             => "option_effects::paranoid_file_checks_read_the_file_before_it_is_used";
+        /// Flushes and compactions write large values to blob files, apart from their keys. Values
+        /// that are in blob files are read whatever this says.
+        enable_blob_files: bool = false, mutable, saved
+            => "written::large_values_are_in_blob_files";
+        /// Values of this many bytes or more go to blob files. Empty ones never do.
+        min_blob_size: u64 = 0, mutable, saved => "written::large_values_are_in_blob_files";
+        /// A blob file of this many bytes is closed, and the next value goes to another.
+        blob_file_size: u64 = 256 << 20, mutable, saved
+            => "written::large_values_are_in_blob_files";
+        /// Compression of values in blob files, each by itself.
+        blob_compression_type: CompressionType = CompressionType::None, mutable, saved,
+            buildable_compression => "written::blobs_are_compressed_one_by_one";
+        /// Compactions write the values of the oldest blob files anew, so that these can go.
+        enable_blob_garbage_collection: bool = false, mutable, saved
+            => "collected::old_blobs_are_written_anew_and_their_files_go";
+        /// The share of the blob files, from the oldest on, whose values are written anew.
+        blob_garbage_collection_age_cutoff: f64 = 0.25, mutable, saved
+            => "collected::old_blobs_are_written_anew_and_their_files_go";
+        /// With this share of garbage in the oldest blob files, the tables that refer to the oldest
+        /// of them are compacted; 1 for never. Leveled compaction only.
+        blob_garbage_collection_force_threshold: f64 = 1.0, mutable, saved
+            => "collected::much_garbage_forces_compactions";
+        /// Bytes that compactions read ahead in blob files; 0 reads value by value.
+        blob_compaction_readahead_size: u64 = 0, mutable, saved
+            => "collected::old_blobs_are_written_anew_and_their_files_go";
+        /// Tables of lower levels than this keep their values; flushes write level 0.
+        blob_file_starting_level: i32 = 0, mutable, saved
+            => "written::lower_levels_keep_their_values";
+        /// Which values enter the `blob_cache` as they are written.
+        prepopulate_blob_cache: PrepopulateBlobCache = PrepopulateBlobCache::Disable, mutable,
+            saved => "cached::values_enter_the_cache_when_read_or_flushed";
     }
     components {
+        /// Keeps values of blob files, uncompressed; may be the block cache.
+        blob_cache: Option<Arc<BlockCache>> = None;
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
         /// Makes a compaction filter for each job, where there is no `compaction_filter`.
@@ -259,24 +293,6 @@ option_table! {
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
         "report_bg_io_stats": bool = "false", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "min_blob_size": u64 = "0", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_file_size": u64 = "268435456", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_compression_type": String = "kNoCompression", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "enable_blob_garbage_collection": bool = "false", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_garbage_collection_age_cutoff": f64 = "0.250000", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_garbage_collection_force_threshold": f64 = "1.000000", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_compaction_readahead_size": u64 = "0", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "blob_file_starting_level": i32 = "0", mutable, saved;
-        /// Blob files, see enable_blob_files.
-        "prepopulate_blob_cache": String = "kDisable", mutable, saved;
         /// Placement hint of file systems with temperatures.
         "last_level_temperature": String = "kUnknown", mutable, saved;
         /// Placement hint of file systems with temperatures.
@@ -321,8 +337,6 @@ option_table! {
         "snap_refresh_nanos": u64 = "0", mutable, saved;
     }
     unsupported {
-        /// Keep large values in blob files (reading them is supported by the format only).
-        "enable_blob_files" accepts ["false", "0"];
         /// Change values in the memtable.
         "inplace_update_support" accepts ["false", "0"];
         /// Objects cannot be made from text; see the field compaction_filter.

@@ -32,6 +32,17 @@ option_enum! {
     }
 }
 
+option_enum! {
+    /// Which values enter the blob cache as they are written.
+    pub enum PrepopulateBlobCache {
+        /// None.
+        #[default]
+        Disable = "kDisable",
+        /// Those that a flush writes.
+        FlushOnly = "kFlushOnly",
+    }
+}
+
 /// All styles but `None` are built.
 pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
     match style {

@@ -71,7 +71,7 @@ pub use collectors::{
 pub use db_options::DbOptions;
 pub use enums::{
     BackgroundPolicy, BackgroundPriority, CompactionStyle, FileChecksumGenFactory, InfoLogLevel,
-    MemtableFactory, StopStyle,
+    MemtableFactory, PrepopulateBlobCache, StopStyle,
 };
 pub use fifo::FifoOptions;
 pub use file::{

@@ -56,7 +56,6 @@ const ON_DISK: &[OnDisk] = &[
     row("compression_manager", Writing, NULL, "blocks are compressed by custom codecs"),
     row("db_paths", Reading, &["", "{}"], "table files are in several directories"),
     row("enable_blob_direct_write", Reading, OFF, "the WAL refers to blob files"),
-    row("enable_blob_files", Writing, OFF, "values are kept in blob files"),
     row("file_checksum_gen_factory", Writing, CRC32C, "the MANIFEST has checksums of whole files"),
     row(
         "persist_user_defined_timestamps",

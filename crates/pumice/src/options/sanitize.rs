@@ -269,6 +269,7 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_hashes(options, &table)?;
     check_timestamps(&options.comparator)?;
     check_universal(options)?;
+    check_blobs(options)?;
     table.to_table_options()?;
     check_codecs(options)
 }
@@ -331,6 +332,26 @@ fn check_universal(options: &ColumnFamilyOptions) -> Result<()> {
         return Err(Error::not_supported(
             "CompactionOptionsUniversal::max_read_amp limits the number of sorted runs but is \
              smaller than the compaction trigger level0_file_num_compaction_trigger.",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the shares of garbage collection, in RocksDB's words.
+fn check_blobs(options: &ColumnFamilyOptions) -> Result<()> {
+    let is_share = |share: f64| (0.0..=1.0).contains(&share);
+    if !options.enable_blob_garbage_collection {
+        return Ok(());
+    }
+    if !is_share(options.blob_garbage_collection_age_cutoff) {
+        return Err(Error::invalid_argument(
+            "The age cutoff for blob garbage collection should be in the range [0.0, 1.0].",
+        ));
+    }
+    if !is_share(options.blob_garbage_collection_force_threshold) {
+        return Err(Error::invalid_argument(
+            "The garbage ratio threshold for forcing blob garbage collection should be in the \
+             range [0.0, 1.0].",
         ));
     }
     Ok(())

@@ -398,7 +398,7 @@ fn refusals_name_the_option() {
             ErrorKind::NotSupported,
         ),
         ("allow_mmap_reads", "true", ErrorKind::NotSupported),
-        ("enable_blob_files", "true", ErrorKind::NotSupported),
+        ("unordered_write", "true", ErrorKind::NotSupported),
     ];
     let before = format_options_file(&o.db, &[("default", &o.cf)]);
     for (name, value, kind) in cases {

@@ -4,19 +4,27 @@
 //! Thread safety: borrowed plain data. Reads files and so suspends. Out of the line of reads whose
 //! values are in tables: these ask `blob::references::may_refer` and no more.
 
-use pumice_base::{Error, FileNumber, Result, UserKey, ValueType, WideColumn, wide_columns};
-use pumice_env::IoPriority;
-use pumice_manifest::Version;
-use pumice_table::{ReadLimits, TableReadOptions, paced};
+use std::sync::Arc;
 
+use pumice_base::{Error, FileNumber, Result, UserKey, ValueType, WideColumn, wide_columns};
+use pumice_cache::{CacheKey, Handle, Priority};
+use pumice_env::IoPriority;
+use pumice_env::perf::{self, PerfMetric};
+use pumice_manifest::{BlobFileMetaData, Version};
+use pumice_table::{BlockCache, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
+
+use crate::blob::format::RECORD_HEADER_LEN;
 use crate::blob::index::BlobIndex;
 use crate::read::pinned::PinnedSlice;
+use crate::stats::{HistogramKind, Record, Ticker};
 use crate::version::table_cache::TableCache;
 
 /// How a read treats blob files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlobReads {
     verify_checksums: bool,
+    /// Values that are read enter the cache.
+    fill_cache: bool,
     /// Nothing is read from files.
     cache_only: bool,
     io_priority: Option<IoPriority>,
@@ -28,6 +36,7 @@ impl BlobReads {
     pub fn of(options: &TableReadOptions) -> Self {
         BlobReads {
             verify_checksums: options.verify_checksums,
+            fill_cache: options.fill_cache,
             // A read that notes missing blocks of tables may read everything else at once.
             cache_only: options.cache_only && options.missed.is_none(),
             io_priority: options.io_priority,
@@ -91,22 +100,106 @@ impl BlobSource<'_> {
         Ok(Some(Fetched { value_type: ValueType::WideColumnEntity, value }))
     }
 
+    /// Reads what is in blob files of a stored value, from the files, and checks it.
+    ///
+    /// # Errors
+    /// As [`BlobSource::fetch`].
+    pub fn verify(&self, key: UserKey<'_>, tag: u8, stored: &[u8]) -> Result<()> {
+        let verify = |index: &[u8]| {
+            let index = BlobIndex::decode(index)?;
+            self.read(self.file(&index)?, key, &index).map(drop)
+        };
+        if tag == ValueType::BlobIndex as u8 {
+            return verify(stored);
+        }
+        let columns = wide_columns::decode_stored(stored)?;
+        let mut blobs = columns.iter().filter(|stored| stored.in_blob_file);
+        blobs.try_for_each(|stored| verify(stored.column.value))
+    }
+
+    fn file(&self, index: &BlobIndex) -> Result<&BlobFileMetaData> {
+        let found = self.version.blob_files().get(&index.file);
+        found.map(|file| &**file).ok_or_else(|| unknown_file(index.file))
+    }
+
     /// The value of `key` that `index` refers to.
     ///
     /// # Errors
     /// As [`BlobSource::fetch`].
     pub fn value(&self, key: UserKey<'_>, index: &BlobIndex) -> Result<PinnedSlice> {
-        let blobs = self.version.blob_files();
-        let file = blobs.get(&index.file).ok_or_else(|| unknown_file(index.file))?;
+        let file = self.file(index)?;
+        let Some((cache, at)) = self.tables.blob_cache(index.file, index.offset) else {
+            return self.read(file, key, index).map(PinnedSlice::owned);
+        };
+        if let Some(hit) = cache.lookup_owned(&at) {
+            return Ok(self.hit(hit));
+        }
+        self.tables.statistics().tick(Ticker::BlobDbCacheMiss);
+        let value = self.read(file, key, index)?;
+        match self.reads.fill_cache {
+            true => self.keep(cache, at, value),
+            false => Ok(PinnedSlice::owned(value)),
+        }
+    }
+
+    /// A value of the cache.
+    fn hit(&self, hit: Handle<CachedBlock>) -> PinnedSlice {
+        let block = PinnedBlock::Cached(hit);
+        let bytes = block.bytes().len();
+        let statistics = self.tables.statistics();
+        statistics.tick(Ticker::BlobDbCacheHit);
+        statistics.tick_by(Ticker::BlobDbCacheBytesRead, bytes as u64);
+        perf::count(PerfMetric::BlobCacheHitCount, 1);
+        perf::count(PerfMetric::BlobCacheReadByte, bytes as u64);
+        PinnedSlice::pinned(block, 0..bytes)
+    }
+
+    /// Puts a value into the cache.
+    fn keep(&self, cache: &BlockCache, at: CacheKey, value: Vec<u8>) -> Result<PinnedSlice> {
+        let (bytes, statistics) = (value.len(), self.tables.statistics());
+        // A strict cache may refuse the entry, and then drops it.
+        let spare = cache.strict_capacity_limit().then(|| value.clone());
+        let entry = CachedBlock::blob(value);
+        let charge = entry.charge();
+        if !cache.admits(&at, charge, Priority::Bottom) {
+            statistics.tick(Ticker::BlobDbCacheAddFailures);
+            return Ok(PinnedSlice::pinned(PinnedBlock::Owned(Arc::new(entry)), 0..bytes));
+        }
+        match (cache.insert(at, entry, charge, Priority::Bottom), spare) {
+            (Ok(handle), _) => {
+                statistics.tick(Ticker::BlobDbCacheAdd);
+                statistics.tick_by(Ticker::BlobDbCacheBytesWrite, bytes as u64);
+                Ok(PinnedSlice::pinned(PinnedBlock::Cached(handle), 0..bytes))
+            }
+            (Err(_), Some(spare)) => {
+                statistics.tick(Ticker::BlobDbCacheAddFailures);
+                Ok(PinnedSlice::owned(spare))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Reads a value from `file`.
+    fn read(
+        &self,
+        file: &BlobFileMetaData,
+        key: UserKey<'_>,
+        index: &BlobIndex,
+    ) -> Result<Vec<u8>> {
         if self.reads.cache_only {
             return Err(Error::incomplete("Cannot read blob(s): no disk I/O allowed"));
         }
+        let statistics = self.tables.statistics();
+        let timer = statistics.timer();
         let mut value = Vec::new();
         paced(self.reads.io_priority, &self.reads.limits, || {
             let file = self.tables.blob_file(&file.shared, self.family)?;
             file.read(key.as_bytes(), index, self.reads.verify_checksums, &mut value)
         })?;
-        Ok(PinnedSlice::owned(value))
+        timer.stop(statistics, HistogramKind::BlobDbBlobFileReadMicros);
+        let before = if self.reads.verify_checksums { RECORD_HEADER_LEN + key.len() } else { 0 };
+        statistics.tick_by(Ticker::BlobDbBlobFileBytesRead, before as u64 + index.size);
+        Ok(value)
     }
 }
 

@@ -312,6 +312,23 @@ impl Directory {
         files.obsolete.unnamed.push(self.table(number));
     }
 
+    /// Blob files were written, at least in part, for an edit that was never tried: as
+    /// `discard_output`.
+    pub fn discard_blob_files(&self, files: &mut Files, numbers: &[FileNumber]) {
+        for number in numbers {
+            files.pending_outputs.remove(number);
+            files.obsolete.unnamed.push(self.blob(*number));
+        }
+    }
+
+    /// Blob files were written for an edit that failed: as `abandon_output`.
+    pub fn abandon_blob_files(&self, files: &mut Files, numbers: &[FileNumber]) {
+        for number in numbers {
+            files.pending_outputs.remove(number);
+            files.obsolete.file(self.blob(*number));
+        }
+    }
+
     /// Table `number` was written for an edit that failed: it is deleted once a MANIFEST is durable
     /// that does not name it.
     pub fn abandon_output(&self, files: &mut Files, number: FileNumber) {

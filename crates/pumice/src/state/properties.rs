@@ -160,13 +160,17 @@ pub(crate) fn live_data_bytes(version: &Version, comparator: &Comparator) -> u64
 
 pub(crate) fn cache_number(cf: &CfData, name: &str) -> Option<u64> {
     let number: fn(&pumice_table::BlockCache) -> usize = match name {
-        "block-cache-capacity" => |cache| cache.capacity(),
-        "block-cache-usage" => |cache| cache.usage(),
-        "block-cache-pinned-usage" => |cache| cache.pinned_usage(),
+        "block-cache-capacity" | "blob-cache-capacity" => |cache| cache.capacity(),
+        "block-cache-usage" | "blob-cache-usage" => |cache| cache.usage(),
+        "block-cache-pinned-usage" | "blob-cache-pinned-usage" => |cache| cache.pinned_usage(),
         _ => return None,
     };
-    let options = cf.table_options();
-    Some(number(options.block_cache.as_ref()?) as u64)
+    let blobs = cf.options().blob_cache.clone();
+    let cache = match name.starts_with("blob") {
+        true => blobs,
+        false => cf.table_options().block_cache.clone(),
+    };
+    Some(number(&*cache?) as u64)
 }
 
 pub(crate) fn database_number(state: &DbState, name: &str) -> Option<u64> {

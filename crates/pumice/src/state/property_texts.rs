@@ -44,6 +44,7 @@ pub(crate) fn role_of(block: &CachedBlock) -> usize {
         BlockKind::Filter => 1,
         BlockKind::FilterIndex => 2,
         BlockKind::Index => 4,
+        BlockKind::Blob => 11,
         _ => 5,
     }
 }

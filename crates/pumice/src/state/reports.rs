@@ -154,11 +154,18 @@ impl Reports {
         self.measure(HistogramKind::FlushTime, micros);
     }
 
-    /// Counts how much of the memtables was written, and how much was garbage.
-    pub fn count_garbage(&self, mems: &[Arc<MemTable>], file: Option<&FileMetaData>) {
+    /// Counts how much of the memtables was written, `blob_bytes` of it to blob files, and how much
+    /// was garbage.
+    pub fn count_garbage(
+        &self,
+        mems: &[Arc<MemTable>],
+        file: Option<&FileMetaData>,
+        blob_bytes: u64,
+    ) {
         let payload: u64 = mems.iter().map(|mem| mem.data_bytes()).sum();
         let stats = file.and_then(|file| file.stats.get());
         let written = stats.map_or(0, |stats| stats.raw_key_size + stats.raw_value_size);
+        let written = written + blob_bytes;
         self.tick(Ticker::MemtablePayloadBytesAtFlush, payload);
         self.tick(Ticker::MemtableGarbageBytesAtFlush, payload.saturating_sub(written));
     }

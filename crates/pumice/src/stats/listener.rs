@@ -82,6 +82,8 @@ pub enum CompactionReason {
     FifoReduceNumFiles,
     /// FIFO: the files are older than `ttl`.
     FifoTtl,
+    /// The oldest blob files are mostly garbage.
+    ForcedBlobGc,
 }
 
 impl CompactionReason {
@@ -101,6 +103,7 @@ impl CompactionReason {
             CompactionReason::FifoMaxSize => "FIFOMaxSize",
             CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
             CompactionReason::FifoTtl => "FIFOTtl",
+            CompactionReason::ForcedBlobGc => "ForcedBlobGC",
         }
     }
 }

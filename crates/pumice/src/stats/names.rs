@@ -1,7 +1,7 @@
 //! The names of tickers and histograms.
 //!
 //! Names and their order are RocksDB 10.10's (`include/rocksdb/statistics.h`), without those of
-//! features that are not built (blob files, transactions, secondary caches, tiers) and others that
+//! features that are not built (RocksDB's old BlobDB, transactions, secondary caches, tiers) and others that
 //! nothing here counts. docs/statistics.md says which of those listed are counted.
 
 /// Declares an enum with RocksDB's name for each member, in print order.
@@ -149,6 +149,17 @@ stat_names! {
         CompactionCpuTotalTime = "rocksdb.compaction.total.time.cpu_micros",
         RowCacheHit = "rocksdb.row.cache.hit",
         RowCacheMiss = "rocksdb.row.cache.miss",
+        BlobDbBlobFileBytesWritten = "rocksdb.blobdb.blob.file.bytes.written",
+        BlobDbBlobFileBytesRead = "rocksdb.blobdb.blob.file.bytes.read",
+        BlobDbBlobFileSynced = "rocksdb.blobdb.blob.file.synced",
+        BlobDbGcNumKeysRelocated = "rocksdb.blobdb.gc.num.keys.relocated",
+        BlobDbGcBytesRelocated = "rocksdb.blobdb.gc.bytes.relocated",
+        BlobDbCacheMiss = "rocksdb.blobdb.cache.miss",
+        BlobDbCacheHit = "rocksdb.blobdb.cache.hit",
+        BlobDbCacheAdd = "rocksdb.blobdb.cache.add",
+        BlobDbCacheAddFailures = "rocksdb.blobdb.cache.add.failures",
+        BlobDbCacheBytesRead = "rocksdb.blobdb.cache.bytes.read",
+        BlobDbCacheBytesWrite = "rocksdb.blobdb.cache.bytes.write",
         ReadAmpEstimateUsefulBytes = "rocksdb.read.amp.estimate.useful.bytes",
         ReadAmpTotalReadBytes = "rocksdb.read.amp.total.read.bytes",
         NumberRateLimiterDrains = "rocksdb.number.rate_limiter.drains",
@@ -234,6 +245,11 @@ stat_names! {
         CompressionTimesNanos = "rocksdb.compression.times.nanos",
         DecompressionTimesNanos = "rocksdb.decompression.times.nanos",
         ReadNumMergeOperands = "rocksdb.read.num.merge_operands",
+        BlobDbBlobFileWriteMicros = "rocksdb.blobdb.blob.file.write.micros",
+        BlobDbBlobFileReadMicros = "rocksdb.blobdb.blob.file.read.micros",
+        BlobDbBlobFileSyncMicros = "rocksdb.blobdb.blob.file.sync.micros",
+        BlobDbCompressionMicros = "rocksdb.blobdb.compression.micros",
+        BlobDbDecompressionMicros = "rocksdb.blobdb.decompression.micros",
         FlushTime = "rocksdb.db.flush.micros",
         NumSstReadPerLevel = "rocksdb.num.sst.read.per.level",
         NumLevelReadPerMultiget = "rocksdb.num.level.read.per.multiget",

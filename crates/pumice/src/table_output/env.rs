@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::{FileNumber, SizeLimits};
+use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
 use pumice_table::{BuildStats, TableReason};
 
@@ -31,6 +31,15 @@ pub(crate) trait OutputEnv: Send + Sync {
     fn limits(&self) -> SizeLimits;
     /// Priority of a table at the rate limiter, and the receiver of its grants.
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>);
+    /// A number for an output. The file is kept until its job ends.
+    fn begin_output(&self) -> FileNumber;
+    /// Where a new blob file of that number is written.
+    fn blob_path(&self, number: FileNumber) -> PathBuf;
+    /// Blob file `number` is complete and has `bytes` bytes.
+    ///
+    /// # Errors
+    /// IoError if the database must not grow that much.
+    fn end_blob_file(&self, number: FileNumber, bytes: u64) -> Result<()>;
     /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
     fn built(&self, table: &BuildStats) -> u64;
     /// The sequence numbers that must stay readable, ascending.

@@ -9,8 +9,11 @@
 //! | `env` | how the writer of a table uses its database |
 //! | `filter_bits` | how many bits of filter its keys get |
 //! | `output_file` | one output file |
+//! | `blob_output` | blob files with the large values of its entries |
+//! | `metered` | which blobs the input of a compaction refers to |
 //! | `table_collectors` | property collectors of its entries |
 
+pub(crate) mod blob_output;
 pub(crate) mod compaction_iterator;
 pub(crate) mod counts;
 pub(crate) mod env;

@@ -7,11 +7,13 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, FileNumber, Result};
+use pumice_cache::CacheKey;
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{ObservedFile, RandomAccessFile};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_port::lane::at_normal_priority;
+use pumice_table::{BlockCache, unique_id};
 
 use crate::blob::file::BlobFile;
 use crate::stats::{Record, Ticker};
@@ -70,6 +72,18 @@ impl TableCache {
         kept.map(BlobFileRef::Kept).ok_or_else(wrong_slot)
     }
 
+    /// The cache of values of blob files, and the key in it of the value at `offset` of a file;
+    /// None without a cache.
+    pub(crate) fn blob_cache(
+        &self,
+        number: FileNumber,
+        offset: u64,
+    ) -> Option<(&Arc<BlockCache>, CacheKey)> {
+        let cache = self.blob_cache.as_ref()?;
+        let (db_id, session) = &self.open.ids;
+        Some((cache, blob_cache_key(unique_id(db_id, session, number)?, offset)))
+    }
+
     fn open_blob_file(
         &self,
         file: &SharedBlobFile,
@@ -106,8 +120,13 @@ impl OpenTables {
             self.rate_limiter.as_ref(),
             self.rate_events.as_ref(),
         );
-        Ok((Arc::new(BlobFile::open(limited, family)?), handle))
+        Ok((Arc::new(BlobFile::open(limited, family, self.statistics.clone())?), handle))
     }
+}
+
+/// The key in a blob cache of the value at `offset` of the file with that unique id.
+pub(crate) fn blob_cache_key(base: [u64; 2], offset: u64) -> CacheKey {
+    CacheKey(base[0], base[1] ^ offset)
 }
 
 /// The file at `path` has another length than the MANIFEST says.

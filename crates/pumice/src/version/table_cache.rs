@@ -29,7 +29,8 @@ use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
 use pumice_table::{
-    Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
+    BlockCache, Extractor, Table, TableOptions, TableProperties, TableReadContext,
+    TableReadOptions, TableStats,
 };
 
 use crate::blob::file::BlobFile;
@@ -81,6 +82,8 @@ impl Drop for Closed {
 pub(crate) struct OpenTables {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) dirs: TableDirs,
+    /// The database's identity and that of this open.
+    pub(super) ids: (String, String),
     pub(super) statistics: Option<Arc<Statistics>>,
     /// The receivers of tables' statistics: for those of the last level, and for the others.
     last_level: Option<Arc<dyn TableStats>>,
@@ -103,6 +106,7 @@ pub struct TableCache {
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// The same in the form that readers use.
     extractor: Option<Extractor>,
+    pub(super) blob_cache: Option<Arc<BlockCache>>,
     /// Files of L0 up to this many bytes are treated like flushed ones.
     flushed_bytes_max: u64,
     last_level: usize,
@@ -142,8 +146,8 @@ impl Deref for TableRef<'_> {
 }
 
 impl OpenTables {
-    /// Tables in `dir`, opened as `options` say.
-    pub fn new(options: &DbOptions, dir: PathBuf) -> Self {
+    /// Tables in `dir` of the database and session `ids`, opened as `options` say.
+    pub fn new(options: &DbOptions, dir: PathBuf, ids: (String, String)) -> Self {
         let statistics = options.statistics.clone();
         let receiver = |last_level| {
             let statistics = Arc::clone(statistics.as_ref()?);
@@ -152,6 +156,7 @@ impl OpenTables {
         OpenTables {
             fs: Arc::clone(&options.file_system),
             dirs: TableDirs::of(dir),
+            ids,
             last_level: receiver(true),
             other_levels: receiver(false),
             statistics,
@@ -303,6 +308,7 @@ impl TableCache {
             comparator,
             prefix_extractor: family.prefix_extractor.clone(),
             extractor: family.prefix_extractor.as_ref().map(Extractor::new),
+            blob_cache: family.blob_cache.clone(),
             // Uncompressed, a table can be larger than the memtable that it was.
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),

@@ -396,6 +396,7 @@ impl Table {
         match kind {
             BlockKind::Index | BlockKind::FilterIndex => self.decode_index(&contents, handle, kind),
             BlockKind::Filter => Ok(CachedBlock::filter(contents)),
+            BlockKind::Blob => Ok(CachedBlock::blob(contents)),
             BlockKind::Data | BlockKind::RangeDeletion => {
                 let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
                 Ok(CachedBlock::entries(block, kind))

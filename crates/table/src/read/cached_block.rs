@@ -69,6 +69,11 @@ impl CachedBlock {
         }
     }
 
+    /// A value of a blob file, uncompressed.
+    pub fn blob(value: Vec<u8>) -> Self {
+        CachedBlock { block: Block::opaque(value), decoded: Decoded::Plain, kind: BlockKind::Blob }
+    }
+
     /// What the block holds.
     pub fn kind(&self) -> BlockKind {
         self.kind

@@ -294,6 +294,7 @@ fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
         .or_else(|| first_marked(ctx, Reason::BottommostFiles, &marks.bottommost, Same))
         .or_else(|| first_marked(ctx, Reason::Ttl, &marks.expired, Next))
         .or_else(|| first_marked(ctx, Reason::PeriodicCompaction, &marks.periodic, periodic))
+        .or_else(|| first_marked(ctx, Reason::ForcedBlobGc, &marks.blob_garbage, NextOrLast))
 }
 
 fn first_marked(

@@ -243,6 +243,8 @@ fn a_missing_or_damaged_file_is_named_and_other_keys_are_read() {
         let mut cursor = db.cursor().unwrap();
         cursor.seek("a");
         assert!(!cursor.valid() && cursor.status().is_err());
+        let text = db.verify_checksum().err().unwrap().to_string();
+        assert!(text.contains(&name), "{text}");
         cursor.seek("b");
         assert_eq!(cursor.value(), Some("b".repeat(60).as_bytes()));
         db.close().unwrap();
@@ -255,6 +257,10 @@ fn a_missing_or_damaged_file_is_named_and_other_keys_are_read() {
     assert_eq!(db.get_opt(&unchecked, "a").unwrap().unwrap().len(), 60);
     let cached = ReadOptions { cache_only: true, ..ReadOptions::default() };
     assert_eq!(db.get_opt(&cached, "b").err().unwrap().kind(), ErrorKind::Incomplete);
+    db.close().unwrap();
+    std::fs::write(first, &whole).unwrap();
+    let db = Db::open(&options(), &dir.0).unwrap();
+    db.verify_checksum().unwrap();
     db.close().unwrap();
 }
 

@@ -1,4 +1,7 @@
-//! Blob files: databases of RocksDB's, what is written here, garbage, damage.
+//! Blob files: databases of RocksDB's, what is written here, garbage, the cache.
 
+mod cached;
+mod collected;
 mod foreign;
 mod theirs;
+mod written;

@@ -11,7 +11,7 @@ pub type Contents = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The library, where it is installed.
 pub fn peer() -> Option<Peer> {
-    pumice_peer::installed_library().map(|library| Peer::load(library).unwrap())
+    pumice_peer::installed_11_8().map(|library| Peer::load(library).unwrap())
 }
 
 /// An open database of RocksDB's.

@@ -88,6 +88,7 @@ impl Tree {
         let scores = LevelScores::compute(&self.version, &targets, &options, files);
         let rules = MarkRules {
             reclaim_seconds: None,
+            blob_garbage: None,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,
@@ -183,6 +184,7 @@ impl Tree {
         let score = rules.scores(&self.version, &self.running).score(0);
         let marked_by = MarkRules {
             reclaim_seconds: None,
+            blob_garbage: None,
             oldest_snapshot: 0,
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,

@@ -140,6 +140,7 @@ impl Simulation {
         let targets = self.targets();
         let rules = MarkRules {
             reclaim_seconds: None,
+            blob_garbage: None,
             oldest_snapshot: 0,
             now: 0,
             bottommost_delay: 0,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Version 1 is written; version 2 where a column is in a blob file, whose value here is the blob's
-//! index: who has the files replaces it before anybody decodes the entity. Names ascend bytewise, whatever the comparator of the keys; the column with the empty name is the
-//! default one, which is returned when a plain value is requested.
+//! index: who has the files replaces it before anybody decodes the entity. Names ascend bytewise,
+//! whatever the comparator of the keys; the column with the empty name is the default one, which is
+//! returned when a plain value is requested.
 //!
 //! Thread safety: pure functions and plain data. Bytes from disk never panic, and what is allocated
 //! is bounded by their number.

@@ -455,24 +455,6 @@ impl BackupEngine {
         }
     }
 
-    /// Copies a blob file, unless an intact backup has it. It has no session, so that its name says
-    /// its checksum, as in RocksDB.
-    fn share_blob_file(
-        &self,
-        from: &Path,
-        number: u64,
-        known: &Known,
-        how: &How<'_>,
-    ) -> Result<FileEntry> {
-        let (bytes, crc) = (self.fs.file_size(from)?, self.read_crc(from)?);
-        let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.blob");
-        let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
-        match entries.find(|entry| entry.path == path) {
-            Some(entry) => self.with_crc(entry),
-            None => self.share_as(from, bytes, path, how),
-        }
-    }
-
     /// The entry with its checksum, which a meta file of schema 2 may lack.
     fn with_crc(&self, entry: &FileEntry) -> Result<FileEntry> {
         let crc = match entry.crc {

@@ -111,6 +111,12 @@ impl BlobFile {
         done
     }
 
+    /// Hints that a part of the file will be read soon.
+    pub fn prefetch(&self, offset: u64, bytes: u64) {
+        let left = self.file.len().saturating_sub(offset);
+        self.file.prefetch(offset, bytes.min(left));
+    }
+
     /// The place of the record lies between header and footer, and the value is stored as the file
     /// says.
     fn check(&self, key: &[u8], index: &BlobIndex) -> Result<()> {

@@ -4,6 +4,7 @@
 //! the shutdown flag, so a closing database does not wait for them. Suspends on I/O.
 
 use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
@@ -24,6 +25,7 @@ use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::timed_filter;
+use crate::lock_order;
 use crate::options::requests::CancelFlag;
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
@@ -64,10 +66,20 @@ pub(crate) struct JobContext {
     pub manual: Option<Option<CancelFlag>>,
     /// What listeners are told of each part.
     pub part: SubcompactionJobInfo,
-    /// Numbers of the output files so far, finished or not.
-    pub outputs: Mutex<Vec<FileNumber>>,
-    /// The same of blob files.
-    pub blob_outputs: Mutex<Vec<FileNumber>>,
+    pub outputs: Outputs,
+}
+
+/// Numbers of the output files so far, finished or not.
+pub(crate) struct Outputs {
+    pub tables: Mutex<Vec<FileNumber>>,
+    pub blobs: Mutex<Vec<FileNumber>>,
+}
+
+impl Default for Outputs {
+    fn default() -> Self {
+        let none = || Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
+        Outputs { tables: none(), blobs: none() }
+    }
 }
 
 impl JobContext {
@@ -193,15 +205,14 @@ fn compact(
         dropped_tombstones: 0,
     };
     let mut blobs_in = References::default();
-    let counts = match job.version.blob_files().is_empty() {
-        true => write_all(CompactionIterator::new(input, settings), &start, &mut writer)?.0,
-        false => {
-            let metered = Metered::new(input, job.cf.comparator().clone(), end);
-            let entries = CompactionIterator::new(metered, settings);
-            let (counts, metered) = write_all(entries, &start, &mut writer)?;
-            blobs_in = metered.into_references();
-            counts
-        }
+    let counts = if job.version.blob_files().is_empty() {
+        write_all(CompactionIterator::new(input, settings), &start, &mut writer)?.0
+    } else {
+        let metered = Metered::new(input, job.cf.comparator().clone(), end);
+        let entries = CompactionIterator::new(metered, settings);
+        let (counts, metered) = write_all(entries, &start, &mut writer)?;
+        blobs_in = metered.into_references();
+        counts
     };
     Ok(SubcompactionResult {
         files: writer.files,
@@ -253,13 +264,15 @@ fn blob_output<'a>(
     let relocation = collects.then(|| Relocation {
         below: old_blob_files(job.version.blob_files(), cutoff),
         values: input_values(job),
+        readahead_bytes: options.blob_compaction_readahead_size,
+        ahead: BTreeMap::new(),
     });
     let spec = BlobSpec {
         level: job.pick.output_level,
         reason: TableReason::Compaction,
         relocation: relocation.filter(|_| !job.version.blob_files().is_empty()),
         io: job.io.as_ref(),
-        numbers: &job.blob_outputs,
+        numbers: &job.outputs.blobs,
     };
     BlobOutput::new(&*job.env, &job.cf, spec)
 }
@@ -394,7 +407,7 @@ impl Writer<'_> {
 
     fn open(&mut self) -> Result<()> {
         let number = self.job.env.begin_output();
-        self.job.outputs.lock().push(number);
+        self.job.outputs.tables.lock().push(number);
         let (job, spec) = (self.job, self.spec(number));
         self.output = Some(OutputFile::create(&*job.env, &job.cf, spec, job.io.as_ref())?);
         self.cut.started();

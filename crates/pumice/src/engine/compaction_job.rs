@@ -11,14 +11,13 @@ use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_env::IoClass;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
-use pumice_port::sync::{Mutex, MutexGuard};
+use pumice_port::sync::MutexGuard;
 use pumice_port::{thread, time};
 
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionReason;
-use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
+use crate::compaction::subcompaction::{self, JobContext, Outputs, SubcompactionResult};
 use crate::engine::DbInner;
-use crate::lock_order;
 use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
 use crate::state::errors::Reason;
@@ -135,8 +134,8 @@ impl DbInner {
         let _filtering = filters.then(|| self.snapshots.filter_begins());
         let context = self.job_context(work, lane, job)?;
         let written = self.run_parts(work, &context);
-        let numbers = std::mem::take(&mut *context.outputs.lock());
-        let blobs = std::mem::take(&mut *context.blob_outputs.lock());
+        let numbers = std::mem::take(&mut *context.outputs.tables.lock());
+        let blobs = std::mem::take(&mut *context.outputs.blobs.lock());
         let (files, part) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -257,8 +256,7 @@ impl DbInner {
             floor: Floor::of_caller(),
             manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
             part: self.part_info(work, job),
-            outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
-            blob_outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
+            outputs: Outputs::default(),
         }))
     }
 

@@ -100,6 +100,13 @@ impl DbInner {
         let flush = FlushOptions { wait: true, allow_write_stall: true };
         self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::GetLiveFiles)?;
         let version = Arc::clone(&cf.super_version.load_full().version);
+        if let Some(number) = version.blob_files().keys().next() {
+            return Err(Error::not_supported(format!(
+                "column family {} has values in blob files ({number:06}.blob), which are not \
+                 exported",
+                cf.name
+            )));
+        }
         create_dir_durably(&*self.dir.fs, &staging.dir, false)?;
         let (staged, mut linking) = (TableDirs::of(&staging.dir), true);
         let mut files = Vec::new();

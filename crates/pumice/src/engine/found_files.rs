@@ -65,8 +65,8 @@ pub(crate) fn check_logs_moved(
     Ok(())
 }
 
-/// Every table and blob file that the MANIFEST names must exist with its length: a database that lacks a part is
-/// refused before anything is written.
+/// Every table and blob file that the MANIFEST names must exist with its length: a database that
+/// lacks a part is refused before anything is written.
 pub(crate) fn check_tables(
     fs: &dyn FileSystem,
     path: &Path,

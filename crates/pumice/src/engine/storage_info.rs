@@ -91,7 +91,8 @@ pub struct LiveFileStorageInfo {
 const UNKNOWN_FUNCTION: &str = "Unknown";
 
 impl DbInner {
-    /// The files of the present state: tables, blob files, then MANIFEST, `CURRENT`, OPTIONS and logs.
+    /// The files of the present state: tables, blob files, then MANIFEST, `CURRENT`, OPTIONS and
+    /// logs.
     ///
     /// # Errors
     /// See [`crate::Db::live_files_storage_info`].

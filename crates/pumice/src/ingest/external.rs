@@ -23,6 +23,7 @@ use pumice_table::properties::{
 };
 use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
 
+use crate::blob::references::may_refer;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
 use crate::version::family::CfData;
@@ -90,7 +91,10 @@ pub(crate) fn examine(
     let stored_seqno =
         check_properties(cf, options, properties).map_err(|e| e.with_context(path.display()))?;
     let own_sequences = match options.allow_db_generated_files {
-        true => Some(sequences(&table)?),
+        true => {
+            refuse_blobs(&table)?;
+            Some(sequences(&table)?)
+        }
         false => None,
     };
     if options.verify_checksums_before_ingest {
@@ -154,6 +158,25 @@ pub(crate) fn open(
         ..TableReadContext::default()
     };
     Table::open(context, handle, bytes)
+}
+
+/// Refuses a table of a database that refers to blob files: here its indexes would be those of
+/// other files, or of none. Nothing but the entries says it.
+fn refuse_blobs(table: &Arc<Table>) -> Result<()> {
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    iter.seek_to_first();
+    while iter.valid() {
+        let tag = iter.key().sequence_and_type().1;
+        if may_refer(tag, iter.value()) {
+            return Err(Error::not_supported(format!(
+                "External file {:06} refers to values in blob files",
+                table.file_number()
+            )));
+        }
+        iter.next();
+    }
+    iter.status()
 }
 
 /// Smallest and largest sequence number of all entries in the table: from the properties, or from

@@ -1,8 +1,8 @@
 //! The names of tickers and histograms.
 //!
 //! Names and their order are RocksDB 10.10's (`include/rocksdb/statistics.h`), without those of
-//! features that are not built (RocksDB's old BlobDB, transactions, secondary caches, tiers) and others that
-//! nothing here counts. docs/statistics.md says which of those listed are counted.
+//! features that are not built (RocksDB's old BlobDB, transactions, secondary caches, tiers) and
+//! others that nothing here counts. docs/statistics.md says which of those listed are counted.
 
 /// Declares an enum with RocksDB's name for each member, in print order.
 macro_rules! stat_names {

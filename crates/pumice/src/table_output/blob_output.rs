@@ -9,6 +9,7 @@
 //! written; (2) the numbers of all files, finished or not, are in `numbers`, so that the job can
 //! discard them. Making directory entries durable is left to the caller. Suspends on I/O.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::key::append_internal_key;
@@ -40,6 +41,22 @@ pub(crate) struct Relocation {
     /// Those in files numbered below this.
     pub below: FileNumber,
     pub values: InputValues,
+    /// Bytes to read ahead; 0 for none.
+    pub readahead_bytes: u64,
+    /// Up to where each file was read ahead.
+    pub ahead: BTreeMap<FileNumber, u64>,
+}
+
+impl Relocation {
+    /// Has the system read what follows the blob, which a compaction will want next: blobs are in
+    /// the order of their keys.
+    fn read_ahead(&mut self, index: &BlobIndex) {
+        let ahead = self.ahead.entry(index.file).or_default();
+        if self.readahead_bytes > 0 && index.offset >= *ahead {
+            *ahead = index.offset.saturating_add(self.readahead_bytes);
+            self.values.read_ahead(index, self.readahead_bytes);
+        }
+    }
 }
 
 /// What a job says of itself.
@@ -231,11 +248,12 @@ impl<'a> BlobOutput<'a> {
 
     /// Where the blob of a stored index goes; None if it stays.
     fn relocate(&mut self, key: UserKey<'_>, index: &[u8]) -> Result<Option<Moved>> {
-        let Some(relocation) = &self.spec.relocation else { return Ok(None) };
-        let tag = ValueType::BlobIndex as u8;
-        if BlobIndex::decode(index)?.file >= relocation.below {
+        let Some(relocation) = &mut self.spec.relocation else { return Ok(None) };
+        let (tag, decoded) = (ValueType::BlobIndex as u8, BlobIndex::decode(index)?);
+        if decoded.file >= relocation.below {
             return Ok(None);
         }
+        relocation.read_ahead(&decoded);
         let found = relocation.values.fetch(key, tag, index)?;
         let found = found.ok_or_else(|| Error::corruption("a blob index without a blob"))?.value;
         self.relocated.count += 1;

@@ -22,6 +22,7 @@ use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReaso
 
 use crate::blob::references::{References, may_refer};
 use crate::options::CompactionStyle as Style;
+use crate::options::codec::compression_of;
 use crate::stats::{HistogramKind, Record};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::table_collectors::Collectors;
@@ -95,13 +96,9 @@ impl OutputFile {
         // Creating a file locks the directory in the kernel, and writers create logs in it.
         let file = at_normal_priority(|| env.file_system().create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) = crate::options::codec::compression_of(
-            options,
-            spec.level,
-            spec.base_level,
-            spec.deepest,
-            spec.compression,
-        );
+        let (level, base) = (spec.level, spec.base_level);
+        let (compression, compression_opts) =
+            compression_of(options, level, base, spec.deepest, spec.compression);
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
             comparator: cf.icmp.clone(),

@@ -12,6 +12,7 @@ use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
 use pumice_manifest::Version;
 use pumice_table::TableReadOptions;
 
+use crate::blob::index::BlobIndex;
 use crate::blob::references::may_refer;
 use crate::read::elsewhere::{BlobReads, BlobSource, Fetched};
 use crate::read::value::is_entity;
@@ -96,6 +97,16 @@ impl InputValues {
         };
         let tables = &cf.tables();
         BlobSource { tables, version, family: cf.id, reads: self.reads }.fetch(key, tag, stored)
+    }
+
+    /// Has the system read `bytes` of a blob file from a blob on. Only a hint: what cannot be read
+    /// is reported by the read that needs it.
+    pub fn read_ahead(&self, index: &BlobIndex, bytes: u64) {
+        let (Some(version), Some(cf)) = (&self.version, &self.cf) else { return };
+        let Some(file) = version.blob_files().get(&index.file) else { return };
+        if let Ok(file) = cf.tables().blob_file(&file.shared, cf.id) {
+            file.prefetch(index.offset, bytes);
+        }
     }
 
     /// What a filter is to see of a value of [`InputKind::Value`] that is at hand.

@@ -7,6 +7,7 @@
 //! Thread safety: reads take no lock; see `super_version` for the order of loads.
 //! May read files and so suspend.
 
+mod elsewhere;
 pub(crate) mod operands;
 
 use std::sync::Arc;
@@ -25,7 +26,6 @@ use crate::blob::references::may_refer;
 use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
-use crate::read::elsewhere::{BlobReads, Fetched};
 use crate::read::merge::merge_for_read;
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
@@ -189,27 +189,6 @@ impl<'a> Lookup<'a> {
             return self.take_elsewhere(tag, stored, pin);
         }
         self.take_stored(tag, stored, pin);
-    }
-
-    /// The same, for a value that may be in a blob file.
-    #[cold]
-    fn take_elsewhere(&mut self, tag: u8, stored: &[u8], pin: Option<Pin<'_>>) {
-        match self.values.fetch(&BlobReads::of(self.options), self.key, tag, stored) {
-            Ok(None) => self.take_stored(tag, stored, pin),
-            Ok(Some(found)) if self.operands.is_empty() && self.wants_whole(&found) => {
-                self.entity = found.is_entity();
-                self.answer = Answer::Found(found.value);
-            }
-            Ok(Some(found)) => {
-                let (tag, stored) = found.stored();
-                self.take_stored(tag, stored, None);
-            }
-            Err(error) => self.answer = Answer::Failed(error),
-        }
-    }
-
-    fn wants_whole(&self, found: &Fetched) -> bool {
-        self.columns || !found.is_entity()
     }
 
     /// The same, for a value that is at hand.

@@ -138,7 +138,7 @@ impl DbIterator {
     fn fetch_kept(&mut self, tag: u8) -> Result<()> {
         let stored = std::mem::take(&mut self.buffers.saved_value);
         let key = std::mem::take(&mut self.buffers.saved_key);
-        let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+        let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
         let saved = self.buffers.save(values, UserKey::new(&key), tag, &stored);
         self.buffers.saved_key = key;
         saved
@@ -182,7 +182,7 @@ impl DbIterator {
             }
             _ => {
                 self.note_used();
-                let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+                let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
                 self.buffers.save(values, key, tag, self.inner.value())?;
                 self.at.place = Place::Saved;
             }

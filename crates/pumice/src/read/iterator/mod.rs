@@ -64,6 +64,8 @@ pub(super) struct IteratorLimits {
     pub upper_bound: Option<Vec<u8>>,
     /// After a seek for a target that has a prefix, only keys with that prefix are shown.
     pub prefix: Option<Extractor>,
+    /// How values in blob files are read.
+    pub blob_reads: BlobReads,
 }
 
 /// Where it is, and in which direction it moves.
@@ -105,8 +107,6 @@ pub struct DbIterator {
     skips_max: u64,
     pub(super) range_dels: RangeDels,
     pub(super) at: Position,
-    /// How values in blob files are read.
-    blob_reads: BlobReads,
     /// Whether tables track which values are used.
     measured: bool,
     /// Counts its operations, if enabled.
@@ -132,7 +132,7 @@ impl DbIterator {
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version, blob_reads } = view;
-        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
+        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix, blob_reads };
         let options = cf.options();
         let measured = options.table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
@@ -150,7 +150,6 @@ impl DbIterator {
                 has_start_prefix: false,
                 scoped: false,
             },
-            blob_reads,
             measured,
             observer,
             buffers: Buffers::default(),
@@ -493,7 +492,7 @@ impl DbIterator {
     fn show_converted(&mut self, tag: u8) {
         self.note_used();
         let ikey = self.inner.key();
-        let values = (Values::of(&self.cf, &self.super_version), &self.blob_reads);
+        let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
         match self.buffers.save(values, ikey.user_key(), tag, self.inner.value()) {
             Ok(()) => {
                 self.at.place = Place::Saved;
@@ -557,8 +556,9 @@ impl DbIterator {
     fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
         let values = Values::of(&self.cf, &self.super_version);
         let Buffers { saved_key, operands, .. } = &self.buffers;
-        let fetch =
-            |(tag, stored)| values.fetch(&self.blob_reads, UserKey::new(saved_key), tag, stored);
+        let fetch = |(tag, stored)| {
+            values.fetch(&self.limits.blob_reads, UserKey::new(saved_key), tag, stored)
+        };
         let fetched = base.map(fetch).transpose()?.flatten();
         let base = fetched.as_ref().map(Fetched::stored).or(base);
         let plain = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;

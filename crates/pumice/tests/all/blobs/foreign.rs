@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::blobs::theirs::{Contents, Theirs, blob_files, copy_dir, peer};
 use crate::common::Scratch;
 use pumice::{
-    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, Options,
-    PosixFs, ReadOptions,
+    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind,
+    IngestExternalFileOptions, Options, PosixFs, ReadOptions,
 };
 use pumice_base::random::Rng;
 use pumice_peer::Peer;
@@ -24,7 +24,7 @@ fn options() -> Options {
 
 fn compact(db: &Db) {
     let forced = CompactRangeOptions {
-        bottommost_level_compaction: BottommostLevelCompaction::Force,
+        bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
         ..CompactRangeOptions::default()
     };
     db.compact_range(&forced, None, None).unwrap();
@@ -261,6 +261,32 @@ fn a_missing_or_damaged_file_is_named_and_other_keys_are_read() {
     std::fs::write(first, &whole).unwrap();
     let db = Db::open(&options(), &dir.0).unwrap();
     db.verify_checksum().unwrap();
+    db.close().unwrap();
+}
+
+/// Tables that refer to blob files cannot go elsewhere by themselves.
+#[pumice_test_macros::test]
+fn tables_with_indexes_are_not_exported_or_ingested() {
+    let Some(peer) = peer() else { return };
+    let (dir, other) = (Scratch::new("foreign-export"), Scratch::new("foreign-ingest"));
+    {
+        let theirs = Theirs::open(&peer, &dir.0, BLOBS);
+        theirs.put(b"a", &[b'v'; 60]);
+        theirs.flush();
+    }
+    let db = Db::open(&options(), &dir.0).unwrap();
+    let table = db.live_files_metadata().remove(0);
+    let table = table.directory.join(&table.name[1..]);
+    let family = db.column_family("default").unwrap();
+    let error = db.export_column_family(&family, dir.0.join("export")).err().unwrap();
+    assert!(error.to_string().contains(".blob"), "{error}");
+    db.close().unwrap();
+    let mut plain = options();
+    plain.db.create_if_missing = true;
+    let db = Db::open(&plain, &other.0).unwrap();
+    let how = IngestExternalFileOptions { allow_db_generated_files: true, ..Default::default() };
+    let error = db.ingest_external_file(&how, &[&table]).err().unwrap();
+    assert!(error.to_string().contains("blob files"), "{error}");
     db.close().unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 mod cached;
 mod collected;
+mod crashes;
 mod foreign;
 mod theirs;
 mod written;

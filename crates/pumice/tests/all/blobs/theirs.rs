@@ -72,9 +72,9 @@ impl<'a> Theirs<'a> {
         self.db.flush(self.db.default_column_family()).unwrap();
     }
 
-    /// Rewrites everything.
+    /// Rewrites everything, once.
     pub fn compact(&self) {
-        let forced = CompactRangeSettings { bottommost_level: 2, ..Default::default() };
+        let forced = CompactRangeSettings { bottommost_level: 3, ..Default::default() };
         self.db.compact_range(self.db.default_column_family(), None, None, &forced);
     }
 

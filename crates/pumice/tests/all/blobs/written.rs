@@ -19,10 +19,10 @@ pub fn options() -> Options {
     options
 }
 
-/// Rewrites everything.
+/// Rewrites everything, once.
 pub fn compact(db: &Db) {
     let forced = CompactRangeOptions {
-        bottommost_level_compaction: BottommostLevelCompaction::Force,
+        bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
         ..CompactRangeOptions::default()
     };
     db.compact_range(&forced, None, None).unwrap();

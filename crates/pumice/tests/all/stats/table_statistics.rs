@@ -168,8 +168,7 @@ fn work_by_prefix(db: &Db, options: &Options) {
 fn names_under(heading: &str) -> Vec<&'static str> {
     let (_, rest) = DOCS.split_once(heading).unwrap();
     let section = rest.split("\n## ").next().unwrap();
-    let words = section.split('`').skip(1).step_by(2);
-    words.filter(|word| word.starts_with("rocksdb.")).collect()
+    section.split('`').skip(1).step_by(2).filter(|word| word.starts_with("rocksdb.")).collect()
 }
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
@@ -228,9 +227,8 @@ fn what_the_docs_say_is_counted_is_counted() {
     let names = names_under("## Counted");
     assert!(names.len() > 50, "{names:?}");
     for name in names {
-        // Blob files: `blobs`.
-        let prefixes = ["rocksdb.error.handler.", "rocksdb.blobdb."];
-        if ELSEWHERE.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+        let others = ["rocksdb.error.handler.", "rocksdb.blobdb."]; // The latter: `blobs`.
+        if ELSEWHERE.contains(&name) || others.iter().any(|other| name.starts_with(other)) {
             continue;
         }
         let count = match (Ticker::from_name(name), HistogramKind::from_name(name)) {

@@ -26,9 +26,11 @@ const VERSION: u32 = 1;
 const HAS_TTL: u8 = 1;
 
 /// Bytes of the header of a file.
-pub(crate) const HEADER_LEN: usize = BLOB_FILE_HEADER_LEN as usize;
+pub(crate) const HEADER_LEN: usize = 30;
 /// Bytes of the footer of a file.
-pub(crate) const FOOTER_LEN: usize = BLOB_FILE_FOOTER_LEN as usize;
+pub(crate) const FOOTER_LEN: usize = 32;
+const _: () = assert!(HEADER_LEN as u64 == BLOB_FILE_HEADER_LEN);
+const _: () = assert!(FOOTER_LEN as u64 == BLOB_FILE_FOOTER_LEN);
 /// Bytes of a record before its key.
 pub(crate) const RECORD_HEADER_LEN: usize = 32;
 /// The part of a record's header that its CRC covers.

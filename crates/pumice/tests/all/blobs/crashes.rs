@@ -98,7 +98,7 @@ fn happen(i: u64, mishap: Mishap) {
 }
 
 /// Points at which each mishap happens, spread over the work.
-const POINTS: u64 = 48;
+const POINTS: u64 = 20;
 
 fn happen_everywhere(mishap: Mishap) {
     let fs = MemFs::new(0);

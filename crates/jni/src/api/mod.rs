@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `opening` | open, close, column families |
 //! | `reads`, `writes`, `cursors` | single keys, iterators, snapshots |
-//! | `batches`, `indexed` | write batches without and with an index |
-//! | `options`, `tables`, `requests` | options of databases, of tables, of calls |
+//! | `batches`, `indexed`, `updates` | write batches without and with an index, what is in one |
+//! | `options`, `tables`, `requests`, `slices` | options of databases, of tables, of calls |
 //! | `caches` | caches, limiters, managers, environments |
 //! | `statistics`, `perf`, `properties` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
@@ -29,9 +29,11 @@ pub mod perf;
 pub mod properties;
 pub mod reads;
 pub mod requests;
+pub mod slices;
 pub mod statistics;
 pub mod tables;
 pub mod transactions;
+pub mod updates;
 pub mod writes;
 
 use pumice_binding::database::Database;

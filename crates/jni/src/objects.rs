@@ -339,6 +339,8 @@ pub struct Backups(pub BackupEngine);
 pub struct OpenTransaction {
     /// The transaction.
     pub transaction: Transaction,
+    /// Its id as it began: a call that waits for a lock would keep it from being asked.
+    pub id: u64,
     /// The database.
     pub database: Database,
     /// Snapshots with their handles.
@@ -350,7 +352,8 @@ pub struct OpenTransaction {
 impl OpenTransaction {
     /// The handle's content.
     pub fn new(transaction: Transaction, database: Database) -> OpenTransaction {
-        OpenTransaction { transaction, database, snapshots: Vec::new(), batches: Vec::new() }
+        let id = transaction.id();
+        OpenTransaction { transaction, id, database, snapshots: Vec::new(), batches: Vec::new() }
     }
 
     /// The handle of its snapshot, 0 for none.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jni_sys::jvalue;
 use pumice::{
     ColumnFamilyDescriptor, Db, DbWithTtl, Error, OptimisticTransactionDb, TransactionDb,
     TtlDescriptor,
@@ -15,6 +14,7 @@ use pumice_binding::store::Fields;
 use pumice_binding::transactions;
 use pumice_port::sync::Mutex;
 
+use super::load::{descriptor, of_family};
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
 use crate::ffi::from::{Bytes, List, Taken};
@@ -401,15 +401,6 @@ pub fn family_id(_env: Env<'_>, cf: &Family) -> Result<i32> {
 
 /// Java: ColumnFamilyHandle.getDescriptor
 pub fn family_descriptor<'a>(env: Env<'a>, cf: &Family) -> Result<Object<'a>> {
-    let cf_options = cf.1.column_family_options(&cf.0)?;
-    let mut options = Options::default();
-    let engine = pumice::Options { cf: (*cf_options).clone(), ..pumice::Options::default() };
-    options.values.take_engine(engine);
-    let options = handle::give(options);
-    let options =
-        env.construct("org/rocksdb/ColumnFamilyOptions", "(J)V", &[jvalue { j: options }])?;
-    let name = env.new_bytes(cf.0.name().as_bytes())?;
-    let arguments = [jvalue { l: name.raw() }, jvalue { l: options.raw() }];
-    let signature = "([BLorg/rocksdb/ColumnFamilyOptions;)V";
-    env.construct("org/rocksdb/ColumnFamilyDescriptor", signature, &arguments)
+    let options = cf.1.column_family_options(&cf.0)?;
+    descriptor(env, cf.0.name().as_bytes(), of_family((*options).clone()))
 }

@@ -341,6 +341,8 @@ pub struct OpenTransaction {
     pub transaction: Transaction,
     /// Its id as it began: a call that waits for a lock would keep it from being asked.
     pub id: u64,
+    /// It looks for deadlocks before it waits.
+    pub deadlock_detect: bool,
     /// The database.
     pub database: Database,
     /// Snapshots with their handles.
@@ -353,7 +355,14 @@ impl OpenTransaction {
     /// The handle's content.
     pub fn new(transaction: Transaction, database: Database) -> OpenTransaction {
         let id = transaction.id();
-        OpenTransaction { transaction, id, database, snapshots: Vec::new(), batches: Vec::new() }
+        OpenTransaction {
+            transaction,
+            id,
+            deadlock_detect: false,
+            database,
+            snapshots: Vec::new(),
+            batches: Vec::new(),
+        }
     }
 
     /// The handle of its snapshot, 0 for none.

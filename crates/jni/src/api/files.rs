@@ -262,6 +262,11 @@ pub fn purge_backups(_env: Env<'_>, it: &Backups, keep: i32) -> Result<()> {
     Ok(it.0.purge_old_backups(usize::try_from(keep).unwrap_or(0))?)
 }
 
+/// Java: BackupEngine.garbageCollect
+pub fn collect_garbage(_env: Env<'_>, it: &Backups) -> Result<()> {
+    Ok(it.0.garbage_collect()?)
+}
+
 /// Java: BackupEngine.deleteBackup
 pub fn delete_backup(_env: Env<'_>, it: &Backups, id: i32) -> Result<()> {
     Ok(it.0.delete_backup(id.cast_unsigned())?)

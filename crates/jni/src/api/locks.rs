@@ -80,6 +80,11 @@ pub fn deadlocks<'a>(env: Env<'a>, db: &Database) -> Result<Object<'a>> {
     Ok(paths)
 }
 
+/// Java: Transaction.isDeadlockDetect
+pub fn detects(_env: Env<'_>, it: &OpenTransaction) -> Result<bool> {
+    Ok(it.deadlock_detect)
+}
+
 /// Java: Transaction.getWaitingTxns
 pub fn waits<'a>(env: Env<'a>, it: &OpenTransaction) -> Result<Object<'a>> {
     // One that is checked at its commit waits for none.

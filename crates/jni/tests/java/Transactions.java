@@ -45,6 +45,9 @@ public class Transactions {
     static void locks(TransactionDB db, WriteOptions write) throws Exception {
         try (TransactionOptions patient = new TransactionOptions().setDeadlockDetect(true).setLockTimeout(600_000);
              Transaction one = db.beginTransaction(write, patient); Transaction two = db.beginTransaction(write, patient)) {
+            try (Transaction plain = db.beginTransaction(write)) {
+                say("detects", one.isDeadlockDetect(), plain.isDeadlockDetect());
+            }
             one.put(b("lock a"), b("1"));
             TransactionDB.KeyLockInfo held = db.getLockStatusData().get(0L);
             say("held", held.getKey(), held.isExclusive(), held.getTransactionIDs().length);

@@ -13,7 +13,8 @@
 //! | `--suite kafka`, `flink` | the tests of their state stores, on both |
 //! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
 //!
-//! Needs a JDK 17, which is installed if there is none, and for the suites Maven. Thread safety: one caller, one process.
+//! Needs a JDK 17, which is installed if there is none, and for the suites Maven. Thread safety: one
+//! caller, one process.
 
 mod classes;
 mod harness;
@@ -88,7 +89,8 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
     }
 }
 
-/// What the tests of the project run. A machine that gets no JDK is told so, and builds the library.
+/// What the tests of the project run. A machine that gets no JDK is told so, and builds the
+/// library.
 fn quick(root: &Path, profile: &str) -> Result<(), String> {
     let library = build(root, profile)?;
     exports(root, &library)?;

@@ -1,7 +1,7 @@
 //! Slices: bytes of their own, which Java reads as an array or as a direct buffer.
 //!
-//! RocksDB's direct slices are a pointer into the buffer they were made of; these are copies, so that a buffer
-//! that Java frees is no danger.
+//! RocksDB's direct slices are a pointer into the buffer they were made of; these are copies, so
+//! that a buffer that Java frees is no danger.
 
 use crate::ffi::call::{Failure, Result};
 use crate::ffi::env::{Env, Object, size};

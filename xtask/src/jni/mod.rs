@@ -13,8 +13,9 @@
 //! | `--suite kafka`, `flink` | the tests of their state stores, on both |
 //! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
 //!
-//! Needs a JDK 17, which is installed if there is none, and for the suites Maven. Thread safety: one
-//! caller, one process.
+//! Needs a JDK 17, which is installed if there is none, and for the suites Maven.
+//!
+//! Thread safety: one caller, one process.
 
 mod classes;
 mod harness;

@@ -223,8 +223,12 @@ fn extract(jar: &Path, folder: &Path) -> Result<(), String> {
     run_quietly("python3", &["-c", SCRIPT, &jar, LIBRARY, &folder])
 }
 
-/// Installs a package of Debian's; needs root.
+/// Installs a package of Debian's; needs root. Stages run beside each other, also in processes of
+/// their own, and apt-get fails where another one runs.
 pub fn apt_install(package: &str) -> Result<(), String> {
+    let path = std::env::temp_dir().join("pumice-xtask-apt.lock");
+    let turn = fs::File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    turn.lock().map_err(|e| format!("{}: {e}", path.display()))?;
     run_quietly("apt-get", &["-q", "update"])?;
     run_quietly("apt-get", &["-q", "-y", "--no-install-recommends", "install", package])
 }

@@ -42,6 +42,11 @@ impl Env {
         ThreadPools::shared().set_background_threads(threads, priority);
     }
 
+    /// How many jobs of a pool wait for a thread.
+    pub fn queue_len(&self, priority: PoolPriority) -> usize {
+        ThreadPools::shared().queue_len(priority)
+    }
+
     /// The number of threads of a pool.
     pub fn background_threads(&self, priority: PoolPriority) -> usize {
         ThreadPools::shared().background_threads(priority)

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `api` | the native methods, by area, in safe Rust |
 //! | `callbacks` | objects of Java that the engine calls |
-//! | `objects`, `maps` | what handles of Java stand for; maps of Java's |
+//! | `objects`, `records`, `maps` | what handles of Java stand for; maps of Java's |
 //! | `ffi` | all that touches the virtual machine: arguments, results, handles, exceptions |
 //!
 //! What a method does without Java is in the crate `pumice-binding`. The build script (`build/`)
@@ -23,3 +23,4 @@ mod callbacks;
 mod ffi;
 mod maps;
 mod objects;
+mod records;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use pumice::SharedBatch;
 use pumice::backup::BackupEngine;
 use pumice::{
-    BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions,
+    BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions, Db,
     EventListener, FilterPolicy, MergeOperator, RateLimiter, Snapshot, SstFileManager,
     SstFileWriter, Statistics, Transaction, WriteBufferManager,
 };
@@ -26,6 +26,7 @@ use pumice_binding::{options, requests as values};
 use crate::callbacks::gates::JavaWalFilter;
 use crate::callbacks::{JavaListener, JavaLogger, JavaOrder};
 use crate::ffi::handle::{self, Held};
+use crate::ffi::vm;
 
 macro_rules! held {
     ($($number:literal $kind:ty: $name:literal;)+) => {$(
@@ -78,21 +79,36 @@ held! {
     41 TableGate: "table filter";
     42 Partitioner: "SstPartitionerFactory";
     43 Exported: "ExportImportFilesMetaData";
+    44 Records: "WBWIRocksIterator";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
+pub use crate::records::Records;
 
-/// A column family of an open database.
+/// The newest `format_version` that the engine writes.
+const NEWEST: i32 = 7;
+
+/// A column family and its database, which Java closes by itself.
 #[derive(Clone, Debug)]
-pub struct Family(pub ColumnFamily);
+pub struct Family(pub ColumnFamily, pub Db);
 
 /// Options, DBOptions and ColumnFamilyOptions are one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// All but what is below.
     pub values: options::Options,
     /// Each database gets a copy that knows it.
     pub listeners: Vec<Arc<JavaListener>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let mut options = Options { values: options::Options::default(), listeners: Vec::new() };
+        if let Some(version) = vm::format_version() {
+            options.values.table.store_mut().put_int("format_version", version.min(NEWEST).into());
+        }
+        options
+    }
 }
 
 impl Fields for Options {
@@ -285,9 +301,34 @@ pub struct Writer {
     pub file_size: u64,
 }
 
-/// Bytes: a copy, or the memory of a direct buffer that Java keeps.
-#[derive(Clone, Debug)]
-pub struct Slice(pub Vec<u8>);
+/// Bytes: a part of a copy, which stays where it is.
+#[derive(Debug)]
+pub struct Slice {
+    memory: Vec<u8>,
+    from: usize,
+    length: usize,
+}
+
+impl Slice {
+    /// All of `memory`.
+    pub fn new(memory: Vec<u8>) -> Slice {
+        let length = memory.len();
+        Slice { memory, from: 0, length }
+    }
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.from..self.from + self.length]
+    }
+    /// Has at most so many bytes from now on.
+    pub fn shorten(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+    /// Begins so many bytes later.
+    pub fn remove_prefix(&mut self, length: usize) {
+        let length = length.min(self.length);
+        (self.from, self.length) = (self.from + length, self.length - length);
+    }
+}
 
 /// A backup engine.
 #[derive(Debug)]
@@ -298,6 +339,10 @@ pub struct Backups(pub BackupEngine);
 pub struct OpenTransaction {
     /// The transaction.
     pub transaction: Transaction,
+    /// Its id as it began: a call that waits for a lock would keep it from being asked.
+    pub id: u64,
+    /// It looks for deadlocks before it waits.
+    pub deadlock_detect: bool,
     /// The database.
     pub database: Database,
     /// Snapshots with their handles.
@@ -309,7 +354,15 @@ pub struct OpenTransaction {
 impl OpenTransaction {
     /// The handle's content.
     pub fn new(transaction: Transaction, database: Database) -> OpenTransaction {
-        OpenTransaction { transaction, database, snapshots: Vec::new(), batches: Vec::new() }
+        let id = transaction.id();
+        OpenTransaction {
+            transaction,
+            id,
+            deadlock_detect: false,
+            database,
+            snapshots: Vec::new(),
+            batches: Vec::new(),
+        }
     }
 
     /// The handle of its snapshot, 0 for none.

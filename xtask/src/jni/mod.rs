@@ -13,7 +13,9 @@
 //! | `--suite kafka`, `flink` | the tests of their state stores, on both |
 //! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
 //!
-//! Needs a JDK 17 and, for the suites, Maven. Thread safety: one caller, one process.
+//! Needs a JDK 17, which is installed if there is none, and for the suites Maven.
+//!
+//! Thread safety: one caller, one process.
 
 mod classes;
 mod harness;
@@ -27,6 +29,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::peers::{apt_install, find_program};
 use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
@@ -50,6 +53,10 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         ["--table"] => table(root),
         ["--quick"] => quick(root, profile),
         [] | ["--test", "exports" | "own" | "switch" | "size"] | ["--kill" | "--suite", _] => {
+            // Without a JDK the library can still be built; what needs one says so.
+            if let Err(message) = find_jdk() {
+                println!("jni: NO JDK HERE: {message}");
+            }
             build(root, profile).and_then(|library| with_library(root, &library, words))
         }
         _ => Err(USAGE.to_string()),
@@ -83,18 +90,30 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
     }
 }
 
-/// What the tests of the project run. A machine without a JDK is told so, and builds the library.
+/// What the tests of the project run. A machine that gets no JDK is told so, and builds the
+/// library.
 fn quick(root: &Path, profile: &str) -> Result<(), String> {
     let library = build(root, profile)?;
     exports(root, &library)?;
-    if crate::peers::find_program("javac").is_none() {
-        println!("jni: NO JDK HERE, the library is not run: install openjdk-17-jdk-headless");
+    if let Err(message) = find_jdk() {
+        println!("jni: NO JDK HERE, the library is not run: {message}");
         return Ok(());
     }
     own::run(root, &library)?;
     pack::run(root, &library)?;
     harness::switch(root, &[jars::NEWEST])?;
     kill::run(root, KILLS)
+}
+
+/// Installs Debian's JDK, and what unpacks jars, if they are missing.
+fn find_jdk() -> Result<(), String> {
+    for (program, package) in [("javac", "openjdk-17-jdk-headless"), ("unzip", "unzip")] {
+        if find_program(program).is_none() {
+            println!("jni: installing Debian's {package}");
+            apt_install(package)?;
+        }
+    }
+    Ok(())
 }
 
 /// The library, in `target/jni`, without its symbols if it is optimised.

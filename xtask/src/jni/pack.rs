@@ -25,7 +25,7 @@ const STARTS: usize = 5;
 /// Makes both jars. Without a JDK there are none, which is said.
 pub fn run(root: &Path, library: &Path) -> Result<(), String> {
     if crate::peers::find_program("jar").is_none() {
-        println!("jni: NO JAR IS MADE, there is no JDK: install openjdk-17-jdk-headless");
+        println!("jni: NO JAR IS MADE, there is no JDK");
         return Ok(());
     }
     let native = harness::work(root, "native")?;

@@ -51,23 +51,35 @@ impl Batch {
         Ok(Batch { updates: WriteBatch::from_log(record.to_vec())?, bytes_max: 0 })
     }
 
-    /// Adds updates, unless the batch would then be larger than its limit.
-    pub fn add(&mut self, add: impl FnOnce(&mut WriteBatch)) {
+    /// Takes at most so many bytes from now on; 0 for no limit.
+    pub fn set_max_bytes(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Adds updates, unless the batch would then be larger than its limit; whether it did.
+    pub fn add(&mut self, add: impl FnOnce(&mut WriteBatch)) -> bool {
         if self.bytes_max == 0 {
-            return add(&mut self.updates);
+            add(&mut self.updates);
+            return true;
         }
         self.updates.set_save_point();
         add(&mut self.updates);
+        let fits = self.updates.data_bytes() <= self.bytes_max;
         // Both find the save point that was just set.
-        let outcome = match self.updates.data_bytes() > self.bytes_max {
-            true => self.updates.rollback_to_save_point(),
-            false => self.updates.pop_save_point(),
+        let outcome = match fits {
+            false => self.updates.rollback_to_save_point(),
+            true => self.updates.pop_save_point(),
         };
         debug_assert!(outcome.is_ok());
+        fits
     }
 
-    /// Adds the updates of one column family, or of the default one.
-    pub fn add_to(&mut self, cf: Option<&ColumnFamily>, add: impl FnOnce(&mut WriteBatch, Family)) {
+    /// Adds the updates of one column family, or of the default one, as [`Self::add`].
+    pub fn add_to(
+        &mut self,
+        cf: Option<&ColumnFamily>,
+        add: impl FnOnce(&mut WriteBatch, Family),
+    ) -> bool {
         match cf {
             Some(cf) => self.add(|updates| add(updates, Family::Handle(cf))),
             None => self.add(|updates| add(updates, Family::Default)),
@@ -169,7 +181,7 @@ mod tests {
         put.put(b"k", b"v");
         let mut record = put.data().to_vec();
         record.extend([ValueType::EndPrepareXid as u8, 1, b'x']);
-        let read = Batch::from_log(&record).unwrap();
+        let read = Batch::from_log(&record).expect("a batch of ours");
         assert_eq!(read.updates.count(), 1);
         assert!(read.updates.status().is_err());
         assert_eq!(Batch::from_data(&record).updates.count(), 0);

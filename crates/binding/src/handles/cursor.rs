@@ -7,7 +7,9 @@
 
 use std::cmp::Ordering;
 
-use pumice::{ColumnFamily, Cursor as _, DbIterator, Error, ReadOptions, Result, TtlIterator};
+use pumice::{
+    ColumnFamily, Cursor as _, DbIterator, Error, ReadOptions, Result, Snapshot, TtlIterator,
+};
 
 use super::database::Database;
 
@@ -77,16 +79,17 @@ impl Iterator {
         Iterator { cursor: Some(Cursor::Over(Box::new(cursor))), refused: None, source: None }
     }
 
-    /// Sees the latest state from now on, and is at no entry.
+    /// Sees the latest state from now on, or that of `snapshot`, and is at no entry.
     ///
     /// # Errors
     /// As a new iterator's; NotSupported for one over a batch or a transaction.
-    pub fn refresh(&mut self) -> Result<()> {
+    pub fn refresh(&mut self, snapshot: Option<&Snapshot>) -> Result<()> {
         let Some(Source { database, options, family }) = &self.source else {
             return Err(Error::not_supported("Refresh() is not supported"));
         };
         // Also of an iterator that was made with a snapshot, as in RocksDB.
-        self.cursor = Some(database.cursor(options, family)?);
+        let options = ReadOptions { snapshot: snapshot.cloned(), ..options.clone() };
+        self.cursor = Some(database.cursor(&options, family)?);
         Ok(())
     }
 

@@ -104,6 +104,14 @@ impl Database {
         }
     }
 
+    /// The database if its transactions lock.
+    pub fn locking_db(&self) -> Option<&TransactionDb> {
+        match &self.kind {
+            Kind::Locking(db) => Some(db),
+            _ => None,
+        }
+    }
+
     /// Its prepared transactions; none of a database without transactions that lock.
     pub fn prepared_transactions(&self) -> Vec<Transaction> {
         match &self.kind {

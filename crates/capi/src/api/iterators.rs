@@ -116,7 +116,7 @@ c_api! {
     }
 
     fn rocksdb_iter_refresh(iterator: &mut Iterator, errptr: Fail) {
-        iterator.refresh()
+        iterator.refresh(None)
     }
 
     fn rocksdb_create_snapshot(db: &Database) -> New<Snapshot> {

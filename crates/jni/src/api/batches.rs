@@ -1,7 +1,7 @@
 //! Write batches, and the handlers of Java that walk over them.
 
 use jni_sys::jvalue;
-use pumice::{BatchRecord, Error, WriteBatch};
+use pumice::{BatchRecord, Error, SubCode, WriteBatch};
 use pumice_base::key::ValueType;
 use pumice_binding::batch::Batch;
 
@@ -25,6 +25,17 @@ pub fn new_of(_env: Env<'_>, data: Bytes) -> Result<New<Batch>> {
 }
 
 /// Adds an update to the family.
+/// What did not fit is an error, as in RocksDB.
+fn fits(it_did: bool) -> Result<()> {
+    if it_did { Ok(()) } else { Err(Error::aborted("").with_subcode(SubCode::MemoryLimit).into()) }
+}
+
+/// Java: WriteBatch.setMaxBytes
+pub fn set_max_bytes(_env: Env<'_>, batch: &mut Batch, bytes: usize) -> Result<()> {
+    batch.set_max_bytes(bytes);
+    Ok(())
+}
+
 macro_rules! add {
     ($batch:expr, $cf:expr, $updates:ident, $in:ident => $add:expr) => {
         $batch.add_to($cf.map(|cf: &Family| &cf.0), |$updates, $in| $add)
@@ -34,8 +45,7 @@ macro_rules! add {
 /// Java: WriteBatch.put (J[BI[BI) 0 1 2 -
 /// Java: WriteBatch.put (J[BI[BIJ)
 pub fn put(_env: Env<'_>, batch: &mut Batch, key: Bytes, value: Bytes, cf: In<'_>) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.put_cf(cf, &*key, &*value));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.put_cf(cf, &*key, &*value)))
 }
 
 /// Java: WriteBatch.putDirect
@@ -46,35 +56,30 @@ pub fn put_direct(
     value: Direct<'_>,
     cf: In<'_>,
 ) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.put_cf(cf, key.0, value.0));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.put_cf(cf, key.0, value.0)))
 }
 
 /// Java: WriteBatch.merge (J[BI[BI) 0 1 2 -
 /// Java: WriteBatch.merge (J[BI[BIJ)
 pub fn merge(_env: Env<'_>, batch: &mut Batch, key: Bytes, value: Bytes, cf: In<'_>) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.merge_cf(cf, &*key, &*value));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.merge_cf(cf, &*key, &*value)))
 }
 
 /// Java: WriteBatch.delete (J[BI) 0 1 -
 /// Java: WriteBatch.delete (J[BIJ)
 pub fn delete(_env: Env<'_>, batch: &mut Batch, key: Bytes, cf: In<'_>) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.delete_cf(cf, &*key));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.delete_cf(cf, &*key)))
 }
 
 /// Java: WriteBatch.deleteDirect
 pub fn delete_direct(_env: Env<'_>, batch: &mut Batch, key: Direct<'_>, cf: In<'_>) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.delete_cf(cf, key.0));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.delete_cf(cf, key.0)))
 }
 
 /// Java: WriteBatch.singleDelete (J[BI) 0 1 -
 /// Java: WriteBatch.singleDelete (J[BIJ)
 pub fn single_delete(_env: Env<'_>, batch: &mut Batch, key: Bytes, cf: In<'_>) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.single_delete_cf(cf, &*key));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.single_delete_cf(cf, &*key)))
 }
 
 /// Java: WriteBatch.deleteRange (J[BI[BI) 0 1 2 -
@@ -86,14 +91,12 @@ pub fn delete_range(
     end: Bytes,
     cf: In<'_>,
 ) -> Result<()> {
-    add!(batch, cf, updates, cf => updates.delete_range_cf(cf, &*start, &*end));
-    Ok(())
+    fits(add!(batch, cf, updates, cf => updates.delete_range_cf(cf, &*start, &*end)))
 }
 
 /// Java: WriteBatch.putLogData
 pub fn put_log_data(_env: Env<'_>, batch: &mut Batch, blob: Bytes) -> Result<()> {
-    batch.add(|updates| updates.put_log_data(&blob));
-    Ok(())
+    fits(batch.add(|updates| updates.put_log_data(&blob)))
 }
 
 /// Java: WriteBatch.clear0

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use jni_sys::jvalue;
 use pumice::{
     BlockCache, CacheOptions, IoPriority, PoolPriority, RateLimiter, RateLimiterMode,
     RateLimiterOptions, SstFileManager, SstFileManagerOptions, WriteBufferManager,
@@ -11,10 +12,11 @@ use pumice_binding::env::Env as Files;
 use pumice_env::IoKind;
 
 use crate::ffi::call::{Result, missing};
-use crate::ffi::env::Env;
+use crate::ffi::env::{Env, Object};
 use crate::ffi::from::Handle;
 use crate::ffi::handle;
 use crate::ffi::into::New;
+use crate::maps;
 use crate::objects::{BufferManager, Cache, FileManager, Limiter};
 
 fn cache(capacity: usize, charge: usize, strict: bool) -> New<Cache> {
@@ -167,6 +169,20 @@ pub fn set_compaction_buffer(_env: Env<'_>, it: &FileManager, bytes: u64) -> Res
     Ok(())
 }
 
+/// Java: SstFileManager.getTrackedFiles
+pub fn tracked_files<'a>(env: Env<'a>, it: &FileManager) -> Result<Object<'a>> {
+    let map = env.construct("java/util/HashMap", "()V", &[])?;
+    for (path, bytes) in it.0.tracked_files() {
+        let path = env.new_text(&path.to_string_lossy())?;
+        let bytes = [jvalue { j: i64::try_from(bytes).unwrap_or(i64::MAX) }];
+        let bytes = env.construct("java/lang/Long", "(J)V", &bytes)?;
+        maps::put(env, map, path, bytes)?;
+        env.forget(path);
+        env.forget(bytes);
+    }
+    Ok(map)
+}
+
 /// Java: SstFileManager.isMaxAllowedSpaceReached
 pub fn is_full(_env: Env<'_>, it: &FileManager) -> Result<bool> {
     Ok(it.0.is_max_allowed_space_reached())
@@ -249,6 +265,11 @@ pub fn set_threads(_env: Env<'_>, files: &Files, threads: i32, priority: i8) -> 
 /// Java: Env.getBackgroundThreads
 pub fn threads(_env: Env<'_>, files: &Files, priority: i8) -> Result<i32> {
     Ok(i32::try_from(files.background_threads(pool(priority))).unwrap_or(i32::MAX))
+}
+
+/// Java: Env.getThreadPoolQueueLen
+pub fn queue_length(_env: Env<'_>, files: &Files, priority: i8) -> Result<i32> {
+    Ok(i32::try_from(files.queue_len(pool(priority))).unwrap_or(i32::MAX))
 }
 
 /// Java: Env.incBackgroundThreadsIfNeeded

@@ -138,9 +138,10 @@ pub fn status(_env: Env<'_>, iterator: &Iterator) -> Result<()> {
     Ok(iterator.status()?)
 }
 
-/// Java: RocksIterator.refresh0
-pub fn refresh(_env: Env<'_>, iterator: &mut Iterator) -> Result<()> {
-    Ok(iterator.refresh()?)
+/// Java: RocksIterator.refresh0 0 -
+/// Java: RocksIterator.refresh1
+pub fn refresh(_env: Env<'_>, iterator: &mut Iterator, snapshot: Option<&Snapshot>) -> Result<()> {
+    Ok(iterator.refresh(snapshot)?)
 }
 
 /// Java: RocksDB.getSnapshot

@@ -33,7 +33,7 @@ pub fn import(
     let name = String::from_utf8_lossy(&name);
     let exported: Vec<_> = exported.0.iter().map(|exported| &exported.0).collect();
     let made = db.db().create_column_family_with_import(&options, &name, &how, &exported)?;
-    Ok(New(Family(made)))
+    Ok(New(Family(made, db.db().clone())))
 }
 
 /// Java: RocksDB.getLiveFiles

@@ -89,7 +89,7 @@ pub fn writer_put_slices(
     key: &Slice,
     value: &Slice,
 ) -> Result<()> {
-    Ok(writer.get()?.put(&key.0, &value.0)?)
+    Ok(writer.get()?.put(key.bytes(), value.bytes())?)
 }
 
 /// Java: SstFileWriter.putDirect
@@ -119,7 +119,7 @@ pub fn writer_merge_slices(
     key: &Slice,
     value: &Slice,
 ) -> Result<()> {
-    Ok(writer.get()?.merge(&key.0, &value.0)?)
+    Ok(writer.get()?.merge(key.bytes(), value.bytes())?)
 }
 
 /// Java: SstFileWriter.delete (J[B)
@@ -129,7 +129,7 @@ pub fn writer_delete(_env: Env<'_>, writer: &mut Writer, key: Vec<u8>) -> Result
 
 /// Java: SstFileWriter.delete (JJ)
 pub fn writer_delete_slice(_env: Env<'_>, writer: &mut Writer, key: &Slice) -> Result<()> {
-    Ok(writer.get()?.delete(&key.0)?)
+    Ok(writer.get()?.delete(key.bytes())?)
 }
 
 /// Java: SstFileWriter.finish
@@ -260,6 +260,11 @@ pub fn corrupted_backups(_env: Env<'_>, _it: &Backups) -> Result<Vec<i32>> {
 /// Java: BackupEngine.purgeOldBackups
 pub fn purge_backups(_env: Env<'_>, it: &Backups, keep: i32) -> Result<()> {
     Ok(it.0.purge_old_backups(usize::try_from(keep).unwrap_or(0))?)
+}
+
+/// Java: BackupEngine.garbageCollect
+pub fn collect_garbage(_env: Env<'_>, it: &Backups) -> Result<()> {
+    Ok(it.0.garbage_collect()?)
 }
 
 /// Java: BackupEngine.deleteBackup

@@ -5,13 +5,14 @@
 //! |---|---|
 //! | `opening` | open, close, column families |
 //! | `reads`, `writes`, `cursors` | single keys, iterators, snapshots |
-//! | `batches`, `indexed` | write batches without and with an index |
-//! | `options`, `tables`, `requests` | options of databases, of tables, of calls |
+//! | `batches`, `indexed`, `updates` | write batches without and with an index, what is in one |
+//! | `options`, `tables`, `requests`, `slices` | options of databases, of tables, of calls |
+//! | `load` | options of files |
 //! | `caches` | caches, limiters, managers, environments |
 //! | `statistics`, `perf`, `properties` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
 //! | `maintenance`, `files` | flushes, compactions, checkpoints, table files, backups |
-//! | `transactions`, `parts` | databases with transactions |
+//! | `transactions`, `parts`, `locks` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
 
 pub mod batches;
@@ -21,6 +22,8 @@ pub mod cursors;
 pub mod exchange;
 pub mod files;
 pub mod indexed;
+pub mod load;
+pub mod locks;
 pub mod maintenance;
 pub mod opening;
 pub mod options;
@@ -29,9 +32,11 @@ pub mod perf;
 pub mod properties;
 pub mod reads;
 pub mod requests;
+pub mod slices;
 pub mod statistics;
 pub mod tables;
 pub mod transactions;
+pub mod updates;
 pub mod writes;
 
 use pumice_binding::database::Database;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jni_sys::jvalue;
 use pumice::{
     ColumnFamilyDescriptor, Db, DbWithTtl, Error, OptimisticTransactionDb, TransactionDb,
     TtlDescriptor,
@@ -15,6 +14,7 @@ use pumice_binding::store::Fields;
 use pumice_binding::transactions;
 use pumice_port::sync::Mutex;
 
+use super::load::{descriptor, of_family};
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
 use crate::ffi::from::{Bytes, List, Taken};
@@ -47,8 +47,9 @@ pub struct OpenedWith(Database, Vec<pumice::ColumnFamily>);
 
 impl IntoJava<jni_sys::jobject> for OpenedWith {
     fn into_java(self, env: Env<'_>) -> Result<jni_sys::jobject> {
+        let db = self.0.db().clone();
         let mut numbers = vec![Opened(self.0).into_java(env)?];
-        numbers.extend(self.1.into_iter().map(|cf| handle::give(Family(cf))));
+        numbers.extend(self.1.into_iter().map(|cf| handle::give(Family(cf, db.clone()))));
         env.new_longs(&numbers).map(Object::raw)
     }
 }
@@ -218,7 +219,7 @@ pub fn create_with_ttl(
 ) -> Result<New<Family>> {
     let options = options.values.to_engine()?.cf;
     let made = db.create_family_with_ttl(&options, &name_of(&name), ttl)?;
-    Ok(New(Family(made)))
+    Ok(New(Family(made, db.db().clone())))
 }
 
 /// Java: OptimisticTransactionDB.open (JT)
@@ -294,7 +295,7 @@ pub fn base(_env: Env<'_>, db: &Database, number: i64) -> Result<i64> {
 pub fn default_family(_env: Env<'_>, db: &Database, number: i64) -> Result<i64> {
     let mut lent = LENT.lock();
     let lent = lent.entry(number).or_default();
-    let give = || handle::give(Family(db.default_family().clone()));
+    let give = || handle::give(Family(db.default_family().clone(), db.db().clone()));
     Ok(*lent.family.get_or_insert_with(give))
 }
 
@@ -341,7 +342,7 @@ pub fn list_families(
 
 fn create(db: &Database, options: &Options, name: &[u8]) -> Result<Family> {
     let options = options.values.to_engine()?.cf;
-    Ok(Family(db.create_family(&options, &name_of(name))?))
+    Ok(Family(db.create_family(&options, &name_of(name))?, db.db().clone()))
 }
 
 /// Java: RocksDB.createColumnFamily
@@ -400,11 +401,6 @@ pub fn family_id(_env: Env<'_>, cf: &Family) -> Result<i32> {
 
 /// Java: ColumnFamilyHandle.getDescriptor
 pub fn family_descriptor<'a>(env: Env<'a>, cf: &Family) -> Result<Object<'a>> {
-    let options = handle::give(Options::default());
-    let options =
-        env.construct("org/rocksdb/ColumnFamilyOptions", "(J)V", &[jvalue { j: options }])?;
-    let name = env.new_bytes(cf.0.name().as_bytes())?;
-    let arguments = [jvalue { l: name.raw() }, jvalue { l: options.raw() }];
-    let signature = "([BLorg/rocksdb/ColumnFamilyOptions;)V";
-    env.construct("org/rocksdb/ColumnFamilyDescriptor", signature, &arguments)
+    let options = cf.1.column_family_options(&cf.0)?;
+    descriptor(env, cf.0.name().as_bytes(), of_family((*options).clone()))
 }

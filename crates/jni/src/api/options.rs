@@ -80,8 +80,12 @@ fn preset(
     change: impl FnOnce(pumice::Options) -> pumice::Options,
 ) -> Result<()> {
     let skipped = options.values.engine.db.skipped_options.clone();
-    let mut engine = change(options.values.to_engine()?);
+    let engine = options.values.to_engine()?;
+    let format = engine.cf.table_factory.format_version;
+    let mut engine = change(engine);
     engine.db.skipped_options = skipped;
+    // Presets begin with the engine's format of tables, which older classes cannot read.
+    engine.cf.table_factory.format_version = format;
     options.values.take_engine(engine);
     Ok(())
 }

@@ -106,7 +106,7 @@ pub fn sizes(
     for pair in ranges.chunks_exact(2) {
         let [start, end] = pair else { continue };
         let (start, end) = (handle::read::<Slice>(*start)?, handle::read::<Slice>(*end)?);
-        slices.push((start.0.as_slice(), end.0.as_slice()));
+        slices.push((start.bytes(), end.bytes()));
     }
     let mut sums = vec![0; slices.len()];
     if flags & 2 != 0 {
@@ -128,7 +128,8 @@ pub fn memtable_stats(
     start: &Slice,
     end: &Slice,
 ) -> Result<Vec<i64>> {
-    let (count, size) = db.db().approximate_memtable_stats_cf(family(db, cf), &start.0, &end.0)?;
+    let (count, size) =
+        db.db().approximate_memtable_stats_cf(family(db, cf), start.bytes(), end.bytes())?;
     Ok(vec![count.cast_signed(), size.cast_signed()])
 }
 

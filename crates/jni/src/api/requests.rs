@@ -7,7 +7,7 @@ use pumice_binding::store::{Fields, Store};
 
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
-use crate::ffi::from::{Handle, Rest, Taken};
+use crate::ffi::from::Handle;
 use crate::ffi::into::New;
 use crate::objects::{Compression, Limiter, ReadOptions, Slice, Values, WriteOptions};
 
@@ -48,7 +48,7 @@ pub fn snapshot(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
 }
 
 fn bytes(slice: Option<&Slice>) -> Option<Vec<u8>> {
-    slice.map(|slice| slice.0.clone())
+    slice.map(|slice| slice.bytes().to_vec())
 }
 
 /// Java: ReadOptions.setIterateLowerBound 0 1 1
@@ -234,77 +234,5 @@ pub fn enabled(_env: Env<'_>, options: &Compression) -> Result<bool> {
 /// Java: CompressionOptions.setEnabled
 pub fn set_enabled(_env: Env<'_>, options: &mut Compression, enabled: bool) -> Result<()> {
     options.enabled = enabled;
-    Ok(())
-}
-
-/// Java: Slice.createNewSlice0
-pub fn new_slice(_env: Env<'_>, rest: Rest) -> Result<New<Slice>> {
-    Ok(New(Slice(rest.0)))
-}
-
-/// Java: Slice.createNewSlice1
-pub fn new_slice_whole(_env: Env<'_>, array: Vec<u8>) -> Result<New<Slice>> {
-    Ok(New(Slice(array)))
-}
-
-/// Java: AbstractSlice.createNewSliceFromString
-pub fn new_slice_text(_env: Env<'_>, text: String) -> Result<New<Slice>> {
-    Ok(New(Slice(text.into_bytes())))
-}
-
-/// Java: AbstractSlice.size0
-pub fn slice_size(_env: Env<'_>, slice: &Slice) -> Result<i32> {
-    crate::ffi::env::size(slice.0.len())
-}
-
-/// Java: AbstractSlice.empty0
-pub fn slice_empty(_env: Env<'_>, slice: &Slice) -> Result<bool> {
-    Ok(slice.0.is_empty())
-}
-
-/// Java: AbstractSlice.toString0
-pub fn slice_text(_env: Env<'_>, slice: &Slice, hex: bool) -> Result<String> {
-    Ok(match hex {
-        true => slice.0.iter().map(|byte| format!("{byte:02X}")).collect(),
-        false => String::from_utf8_lossy(&slice.0).into_owned(),
-    })
-}
-
-/// Java: AbstractSlice.compare0
-pub fn slice_compare(_env: Env<'_>, slice: &Slice, other: &Slice) -> Result<i32> {
-    Ok(slice.0.cmp(&other.0) as i32)
-}
-
-/// Java: AbstractSlice.startsWith0
-pub fn slice_starts_with(_env: Env<'_>, slice: &Slice, prefix: &Slice) -> Result<bool> {
-    Ok(slice.0.starts_with(&prefix.0))
-}
-
-/// Java: Slice.data0
-pub fn slice_data(_env: Env<'_>, slice: &Slice) -> Result<Vec<u8>> {
-    Ok(slice.0.clone())
-}
-
-/// Java: Slice.clear0 0
-pub fn slice_clear(_env: Env<'_>, slice: &mut Slice) -> Result<()> {
-    slice.0.clear();
-    Ok(())
-}
-
-/// Java: Slice.removePrefix0
-pub fn slice_remove_prefix(_env: Env<'_>, slice: &mut Slice, length: i32) -> Result<()> {
-    let length = usize::try_from(length).unwrap_or(0).min(slice.0.len());
-    slice.0.drain(..length);
-    Ok(())
-}
-
-/// Java: Slice.disposeInternalBuf
-pub fn slice_end_buffer(_env: Env<'_>, _slice: i64, _offset: i64) -> Result<()> {
-    // The bytes are the slice's own.
-    Ok(())
-}
-
-/// Java: AbstractSlice.disposeInternal
-pub fn slice_end(_env: Env<'_>, _slice: Taken<Slice>) -> Result<()> {
     Ok(())
 }

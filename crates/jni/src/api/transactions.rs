@@ -23,7 +23,9 @@ pub type It<'a> = &'a OpenTransaction;
 fn begun(db: &Database, write: &WriteOptions, options: &Begin) -> Result<OpenTransaction> {
     let none = || Error::not_supported("the database has no such transactions");
     let transaction = db.begin(write.engine(), options).ok_or_else(none)?;
-    Ok(OpenTransaction::new(transaction, db.clone()))
+    let mut made = OpenTransaction::new(transaction, db.clone());
+    made.deadlock_detect = matches!(options, Begin::Locking(options) if options.deadlock_detect);
+    Ok(made)
 }
 
 fn locking(options: Option<&Values>) -> Begin {

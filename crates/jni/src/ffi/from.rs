@@ -345,6 +345,25 @@ impl<'a> FromJava<'a, (jobject, i32, i32)> for Direct<'a> {
     }
 }
 
+impl<'a> FromJava<'a, (jobject, i32)> for Direct<'a> {
+    unsafe fn from_java(env: Env<'a>, raw: (jobject, i32)) -> Result<Direct<'a>> {
+        // SAFETY: the caller's promise.
+        unsafe { Direct::from_java(env, (raw.0, 0, raw.1)) }
+    }
+}
+
+/// All of it.
+impl<'a> FromJava<'a, jobject> for Direct<'a> {
+    unsafe fn from_java(env: Env<'a>, raw: jobject) -> Result<Direct<'a>> {
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { Object::from_raw(raw) };
+        let found = if buffer.is_null() { None } else { env.direct(buffer) };
+        let capacity = found.map_or(0, |(_, capacity)| capacity);
+        // SAFETY: the caller's promise.
+        unsafe { Direct::from_java(env, (raw, 0, super::env::size(capacity)?)) }
+    }
+}
+
 impl<'a> FromJava<'a, (jobject, i32, i32)> for DirectMut<'a> {
     unsafe fn from_java(env: Env<'a>, raw: (jobject, i32, i32)) -> Result<DirectMut<'a>> {
         // SAFETY: the caller's promise.

@@ -43,6 +43,21 @@ const KEPT: &[&str] = &[
     "java/util/Map",
 ];
 
+/// The `format_version` of tables that the loaded classes ask for: that of the RocksDB they were
+/// published with, which can read no newer tables. Not set if they do not say.
+static FORMAT_VERSION: OnceLock<i32> = OnceLock::new();
+
+/// The `format_version` of the RocksDB whose classes are loaded, if they say it.
+pub fn format_version() -> Option<i32> {
+    FORMAT_VERSION.get().copied()
+}
+
+fn ask_format_version(env: Env<'_>) -> Result<i32> {
+    const NAME: &str = "org/rocksdb/BlockBasedTableConfig";
+    let config = env.construct(NAME, "()V", &[])?;
+    env.call_int(config, env.method(env.class(NAME)?, "formatVersion", "()I")?, &[])
+}
+
 /// The class of that name if it is kept.
 pub fn kept_class(name: &str) -> Option<Object<'static>> {
     let classes = CLASSES.get()?;
@@ -157,6 +172,10 @@ pub unsafe extern "system" fn JNI_OnLoad(vm: *mut JavaVM, _reserved: *mut c_void
                 Ok(class) => classes.push((*name, Global::new(env, class))),
                 Err(_) => env.clear_pending(),
             }
+        }
+        match ask_format_version(env) {
+            Ok(version) => drop(FORMAT_VERSION.set(version)),
+            Err(_) => env.clear_pending(),
         }
         Ok(classes)
     });

@@ -128,6 +128,15 @@ public class Exchange {
     }
 
     static void limits() throws Exception {
+        try (WriteBatch batch = new WriteBatch()) {
+            batch.setMaxBytes(60);
+            batch.put(b("first"), b("fits"));
+            Data.fails("max bytes of a batch", () -> batch.put(b("second"), new byte[100]));
+            say("count", batch.count(), batch.getDataSize());
+            batch.setMaxBytes(0);
+            batch.put(b("second"), new byte[100]);
+            say("count", batch.count());
+        }
         try (WriteBatchWithIndex batch = new WriteBatchWithIndex(true)) {
             batch.setMaxBytes(60);
             batch.put(b("first"), b("fits"));

@@ -139,6 +139,10 @@ public class Files {
                     say("backups", engine.getBackupInfo().size(), engine.getCorruptedBackups().length);
                     engine.purgeOldBackups(1);
                     say("backups", engine.getBackupInfo().size(), engine.getBackupInfo().get(0).backupId());
+                    File left = new File(path + "/backup/private/77");
+                    left.mkdirs();
+                    engine.garbageCollect();
+                    say("garbage", left.exists(), engine.getBackupInfo().size());
                     engine.restoreDbFromLatestBackup(path + "/restored", path + "/restored", restore);
                 }
                 say("wal", db.getSortedWalFiles().size() > 0);
@@ -171,6 +175,13 @@ public class Files {
                 one.flush(new FlushOptions());
                 say("limiter", limiter.getBytesPerSecond(), limiter.getTotalBytesThrough() > 0);
                 say("managed", files.getTotalSize() > 0, files.isMaxAllowedSpaceReached());
+                Map<String, Long> tracked = files.getTrackedFiles();
+                long sum = 0;
+                for (Map.Entry<String, Long> file : tracked.entrySet()) {
+                    sum += file.getValue();
+                    say("tracked", new File(file.getKey()).length() == file.getValue(), new File(file.getKey()).getParentFile().getName());
+                }
+                say("tracked", tracked.size(), sum == files.getTotalSize(), Env.getDefault().getThreadPoolQueueLen(Priority.LOW));
                 say("cache", cache.getUsage() > 0);
                 one.deleteFilesInRanges(one.getDefaultColumnFamily(), Arrays.asList(b("a"), b("z")), true);
                 say("deleted", one.get(b("k1")) == null, two.get(b("k1")).length);

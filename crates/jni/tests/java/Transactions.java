@@ -33,6 +33,54 @@ public class Transactions {
         say(s(db.get(b("x"))), s(db.get(b("y"))));
     }
 
+    static boolean isPumice(RocksDB db) {
+        try {
+            return !db.getProperty("pumice.version").isEmpty();
+        } catch (RocksDBException e) {
+            return false;
+        }
+    }
+
+    /** Two that wait for each other; the one who asks last gives way. */
+    static void locks(TransactionDB db, WriteOptions write) throws Exception {
+        try (TransactionOptions patient = new TransactionOptions().setDeadlockDetect(true).setLockTimeout(600_000);
+             Transaction one = db.beginTransaction(write, patient); Transaction two = db.beginTransaction(write, patient)) {
+            try (Transaction plain = db.beginTransaction(write)) {
+                say("detects", one.isDeadlockDetect(), plain.isDeadlockDetect());
+            }
+            one.put(b("lock a"), b("1"));
+            TransactionDB.KeyLockInfo held = db.getLockStatusData().get(0L);
+            say("held", held.getKey(), held.isExclusive(), held.getTransactionIDs().length);
+            two.put(b("lock b"), b("2"));
+            say("waits for nothing", one.getWaitingTxns().getTransactionIds().length);
+            RocksDBException[] wrong = new RocksDBException[1];
+            Thread waiter = new Thread(() -> {
+                try {
+                    one.put(b("lock b"), b("1"));
+                } catch (RocksDBException e) {
+                    wrong[0] = e;
+                }
+            });
+            waiter.start();
+            while (one.getWaitingTxns().getTransactionIds().length == 0) Thread.sleep(1);
+            Transaction.WaitingTransactions waits = one.getWaitingTxns();
+            say("waits", waits.getColumnFamilyId(), waits.getKey(), waits.getTransactionIds()[0] == two.getID());
+            Data.fails("deadlock", () -> two.put(b("lock a"), b("2")));
+            // RocksDB's library fills its array one element too far, and throws.
+            if (isPumice(db)) {
+                TransactionDB.DeadlockPath[] found = db.getDeadlockInfoBuffer();
+                if (found.length != 1 || found[0].isEmpty()) throw new AssertionError(found.length + " deadlocks");
+            }
+            two.rollback();
+            waiter.join();
+            say("then", wrong[0] == null);
+            one.rollback();
+            db.setDeadlockInfoBufferSize(0);
+            say("kept", db.getDeadlockInfoBuffer().length);
+            say("free", db.getLockStatusData().size());
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         RocksDB.loadLibrary();
         try (Options options = new Options().setCreateIfMissing(true); WriteOptions write = new WriteOptions(); ReadOptions read = new ReadOptions()) {
@@ -67,6 +115,7 @@ public class Transactions {
                 }
                 db.put(b("p"), b("2"));
                 say(s(db.get(b("p"))));
+                locks(db, write);
             }
         }
     }

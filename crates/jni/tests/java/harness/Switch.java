@@ -35,9 +35,8 @@ public class Switch {
         StringBuilder line = new StringBuilder("micros=" + micros + " file=" + loaded());
         if (arguments.length > 0) {
             int runs = Integer.parseInt(arguments[1]);
-            // The classes' own format_version, which their RocksDB reads; without it that of 11.8.1 is written.
-            BlockBasedTableConfig tables = new BlockBasedTableConfig();
-            try (Options options = new Options().setCreateIfMissing(true).setTableFormatConfig(tables); RocksDB db = RocksDB.open(options, arguments[0])) {
+            // Without options of tables: those that the RocksDB of these classes reads are written.
+            try (Options options = new Options().setCreateIfMissing(true); RocksDB db = RocksDB.open(options, arguments[0])) {
                 for (int run = 0; run < runs; run++) {
                     byte[] value = db.get(("run" + run).getBytes());
                     if (value == null || !new String(value).equals("value" + run)) throw new AssertionError("run " + run + " is lost");

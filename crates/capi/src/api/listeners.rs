@@ -48,6 +48,10 @@ c_api! {
         }
     }
 
+    fn rocksdb_reset_status(status: &mut Status) {
+        status.0 = None;
+    }
+
     fn rocksdb_status_ptr_get_error(status: &Status, errptr: Fail) {
         status.0.clone().map_or(Ok(()), Err)
     }

@@ -21,7 +21,7 @@ use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
-use crate::ffi::progress::Progress;
+use crate::ffi::progress::{LeftOut, Progress};
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -268,11 +268,17 @@ pub struct BackupCreation {
     store: Store,
     /// Called while files are copied.
     pub progress: Progress,
+    /// The files that are left out.
+    pub left_out: LeftOut,
 }
 
 impl Default for BackupCreation {
     fn default() -> Self {
-        BackupCreation { store: Store::named("create_backup_options"), progress: Progress::NONE }
+        BackupCreation {
+            store: Store::named("create_backup_options"),
+            progress: Progress::NONE,
+            left_out: LeftOut::NONE,
+        }
     }
 }
 

@@ -117,7 +117,7 @@ impl DbInner {
                 settled = true;
                 continue;
             };
-            if self.life.pauses_manual(request.canceled()) {
+            if self.life.pauses_manual(request.canceled.as_ref()) {
                 request.done = Some(Err(paused()));
                 settled = true;
                 continue;
@@ -154,7 +154,7 @@ impl DbInner {
                         manual: Some(ManualPiece {
                             id: request.id,
                             resume_at,
-                            canceled: request.canceled().cloned(),
+                            canceled: request.canceled.clone(),
                         }),
                         io: None,
                     });

@@ -39,7 +39,7 @@ impl DbInner {
     ) -> Result<()> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
-        if self.life.pauses_manual(None) {
+        if self.life.pauses_manual(options.canceled.as_ref()) {
             return Err(paused());
         }
         if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
@@ -139,6 +139,7 @@ impl DbInner {
             exclusive: options.exclusive_manual_compaction,
             max_subcompactions: options.max_subcompactions as usize,
             files: None,
+            canceled: options.canceled.clone(),
             running: false,
             wrote_to: None,
             outputs: Vec::new(),
@@ -171,7 +172,8 @@ impl DbInner {
             forbid_move: true,
             exclusive: false,
             max_subcompactions: options.max_subcompactions as usize,
-            files: Some((files, options.canceled.clone())),
+            files: Some(files),
+            canceled: options.canceled.clone(),
             running: false,
             wrote_to: None,
             outputs: Vec::new(),
@@ -200,7 +202,7 @@ impl DbInner {
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
-        if let Some((files, _)) = &request.files {
+        if let Some(files) = &request.files {
             // What cannot be done is refused now, not when a job reaches it.
             let dropped = || Error::column_family_dropped("manual compaction");
             let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
@@ -227,7 +229,7 @@ impl DbInner {
                 return Err(error);
             }
             let request = &state.manual.requests[at];
-            if self.life.pauses_manual(request.canceled()) && !request.running {
+            if self.life.pauses_manual(request.canceled.as_ref()) && !request.running {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
                 return Err(paused());

@@ -33,8 +33,10 @@ pub(crate) struct Request {
     pub forbid_move: bool,
     pub exclusive: bool,
     pub max_subcompactions: usize,
-    /// Compact these files, and nothing by range, until the caller's switch is set.
-    pub files: Option<(FilesRequest, Option<CancelFlag>)>,
+    /// Compact these files, and nothing by range.
+    pub files: Option<FilesRequest>,
+    /// The caller's switch.
+    pub canceled: Option<CancelFlag>,
     pub running: bool,
     /// Level the pieces went to.
     pub wrote_to: Option<usize>,
@@ -44,14 +46,9 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The caller's switch.
-    pub fn canceled(&self) -> Option<&CancelFlag> {
-        self.files.as_ref().and_then(|(_, canceled)| canceled.as_ref())
-    }
-
     /// Its next step.
     pub fn pick(&self, cf: &CfState) -> Result<ManualPick> {
-        if let Some((files, _)) = &self.files {
+        if let Some(files) = &self.files {
             let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
             return Ok(ManualPick::Pick { pick, resume_at: None });
         }

@@ -461,6 +461,14 @@ pub trait EventListener: Send + Sync {
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
     /// A background job or a write failed; writes may stop, depending on the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
+    /// A flush or a compaction failed, and the error has not stopped anything yet. With true it
+    /// never does: writes go on, and the job is tried again after `bgerror_resume_retry_interval`.
+    /// Errors that leave a log or the MANIFEST in doubt come to
+    /// [`on_background_error`](Self::on_background_error) alone, which this calls by default.
+    fn on_job_error(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+        self.on_background_error(reason, error);
+        false
+    }
     /// The database recovered, by itself or by [`Db::resume`](crate::Db::resume), from the
     /// background error that had stopped writes.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}

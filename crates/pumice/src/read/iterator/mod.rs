@@ -106,6 +106,8 @@ pub struct DbIterator {
     pub(super) at: Position,
     /// Whether tables track which values are used.
     measured: bool,
+    /// What deletions of ranges deleted is shown.
+    sees_ranges_deleted: bool,
     /// Counts its operations, if enabled.
     observer: Option<Box<Observer>>,
     buffers: Buffers,
@@ -148,6 +150,7 @@ impl DbIterator {
                 scoped: false,
             },
             measured,
+            sees_ranges_deleted: false,
             observer,
             buffers: Buffers::default(),
             dead: DeadRun::default(),
@@ -407,6 +410,9 @@ impl DbIterator {
                 return;
             }
             note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
+            if OBSERVED && self.skips_too_many(1) {
+                return self.give_up();
+            }
             if skipping && self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 self.skip_older::<OBSERVED>(&mut skips);
                 continue;

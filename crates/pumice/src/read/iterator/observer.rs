@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use pumice_base::InternalIterator;
+use pumice_base::{Error, InternalIterator};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoActivity, activity};
 
 use super::{DbIterator, Direction, Place};
+use crate::options::requests::ReadOptions;
 use crate::read::source::Source;
 use crate::stats::{HistogramKind, Record, Statistics, Ticker};
 
@@ -24,9 +25,17 @@ pub(super) enum SeekKind {
     ToTarget,
 }
 
+/// The error of a move that skips more than its reader allows.
+#[cold]
+pub(super) fn too_many_skipped() -> Error {
+    Error::incomplete("Too many internal keys skipped.")
+}
+
 /// Counts of one iterator that are not reported yet.
 #[derive(Default)]
 pub(super) struct Observer {
+    /// Entries that a move may pass over; 0 for no limit.
+    skips_max: u64,
     statistics: Option<Arc<Statistics>>,
     /// Entries examined in the present move.
     pub met: u64,
@@ -99,6 +108,33 @@ pub(super) fn note<const OBSERVED: bool>(
 }
 
 impl DbIterator {
+    /// Sets what the options say of how it moves.
+    pub(crate) fn limit(&mut self, options: &ReadOptions) {
+        self.sees_ranges_deleted = options.ignore_range_deletions;
+        if options.max_skippable_internal_keys > 0 {
+            // The observer counts what a move meets.
+            let observer = self.observer.get_or_insert_default();
+            observer.skips_max = options.max_skippable_internal_keys;
+            self.at.shown = Place::Observed;
+        }
+    }
+
+    /// Whether the present move has met more entries than may be skipped, and `shown` more. Where
+    /// RocksDB's `TooManyInternalKeysSkipped` is.
+    #[inline]
+    pub(super) fn skips_too_many(&self, shown: u64) -> bool {
+        self.observer.as_ref().is_some_and(|seen| {
+            seen.skips_max > 0 && seen.met > seen.skips_max.saturating_add(shown)
+        })
+    }
+
+    /// Ends such a move.
+    #[cold]
+    pub(super) fn give_up(&mut self) {
+        self.at.place = Place::Nowhere;
+        self.status = Err(too_many_skipped());
+    }
+
     /// Bytes of the key and the value shown; None if there are none.
     fn shown_bytes(&self) -> Option<u64> {
         let value = if self.at.place == self.at.shown {

@@ -175,6 +175,7 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
         allow_write_stall: store.flag("allow_write_stall"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
         canceled: None,
+        target_path_id: u32::try_from(store.int("target_path_id")).unwrap_or(u32::MAX),
     }
 }
 
@@ -187,6 +188,7 @@ pub fn compact_files(store: &Store, canceled: Option<CancelFlag>) -> CompactFile
         output_file_size_limit: store.bits("output_file_size_limit"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
         canceled,
+        output_path_id: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask capi`: the C library, `librocksdb.so` and `librocksdb.a`, with its header and its
 //! pkg-config file, in `target/capi` and, with `--install PREFIX`, below a prefix.
 //!
-//! `--bench` measures calls from C instead: [`bench`].
+//! `--bench` measures calls from C instead: [`bench`]. `--deb` makes Debian packages: [`deb`].
 //!
 //! The static library is one object in which only the interface's names are visible: Rust's
 //! standard library and the C codecs in it can meet others in the same program.
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod deb;
 
 /// The version of RocksDB whose interface this is.
 const VERSION: &str = "11.12.0";
@@ -23,6 +24,8 @@ const LINKS: [&str; 3] = ["librocksdb.so", "librocksdb.so.11", "librocksdb.so.11
 pub fn run(root: &Path, args: &[&str]) -> ExitCode {
     let done = match args {
         ["--bench", rest @ ..] => bench::run(root, rest),
+        ["--deb"] => deb::packages(root, "").map(drop),
+        ["--deb", "--try"] => deb::attempt(root),
         _ => build(root, args),
     };
     match done {

@@ -169,7 +169,7 @@ mod tests {
         put.put(b"k", b"v");
         let mut record = put.data().to_vec();
         record.extend([ValueType::EndPrepareXid as u8, 1, b'x']);
-        let read = Batch::from_log(&record).unwrap();
+        let read = Batch::from_log(&record).expect("a batch");
         assert_eq!(read.updates.count(), 1);
         assert!(read.updates.status().is_err());
         assert_eq!(Batch::from_data(&record).updates.count(), 0);

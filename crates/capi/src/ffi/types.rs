@@ -4,7 +4,6 @@
 //! Thread safety: see each type.
 #![allow(non_camel_case_types, missing_docs)] // C's names.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::backup::{BackupEngine, BackupInfo};
@@ -500,10 +499,7 @@ pub struct Status(pub Option<Error>);
 
 /// A directory for tables.
 #[derive(Clone, Debug)]
-pub struct DbPath {
-    pub path: PathBuf,
-    pub target_size: u64,
-}
+pub struct DbPath(pub pumice::options::DbPath);
 
 /// Perf contexts are the thread's own; this is only a handle.
 #[derive(Clone, Debug, Default)]

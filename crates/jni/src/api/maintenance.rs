@@ -80,10 +80,13 @@ pub fn compact_files(
     cf: Option<&Family>,
     files: Vec<String>,
     level: i32,
-    _path: i32,
+    path: i32,
     report: i64,
 ) -> Result<Vec<String>> {
-    let options = requests::compact_files(options.store(), None);
+    let options = pumice::CompactFilesOptions {
+        output_path_id: u32::try_from(path).ok(),
+        ..requests::compact_files(options.store(), None)
+    };
     let cf = family(db, cf);
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
     let outputs = db.db().compact_files_cf(&options, cf, &names, level)?;

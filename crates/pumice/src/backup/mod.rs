@@ -412,7 +412,7 @@ impl BackupEngine {
         }
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
-        self.save_tables(inner, &moment.tables, (id, known), options, &how, &mut meta)?;
+        self.save_tables(&moment.tables, (id, known), options, &how, &mut meta)?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
             let crc = self.copy(&from, bytes, Some(&self.dir.join(&path)), &how)?;

@@ -25,16 +25,16 @@ pub struct BackupInfo {
     pub excluded_files: Vec<String>,
 }
 
-/// How a table is named that backups share. RocksDB's numbers.
+/// How a table is named that backups share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShareFilesNaming {
     /// By its checksum and size: each table is read twice.
-    LegacyCrc32cAndFileSize = 1,
+    LegacyCrc32cAndFileSize,
     /// By the session that wrote it.
-    UseDbSessionId = 2,
+    UseDbSessionId,
     /// By the session that wrote it and its size.
     #[default]
-    UseDbSessionIdAndFileSize = 0x8000_0002,
+    UseDbSessionIdAndFileSize,
 }
 
 /// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
@@ -97,9 +97,9 @@ pub struct CreateBackupOptions<'a> {
     pub app_metadata: &'a [u8],
     /// Called while files are copied, by the task that makes the backup.
     pub progress_callback: Option<&'a dyn Fn()>,
-    /// Asked of each table that would be copied into `shared_checksum`, by its path in the directory
-    /// of the backups; true leaves it out. A restore then needs another backup in the directory that
-    /// has it, or the table itself in its place. Needs `schema_version` 2.
+    /// Asked of each table that would be copied into `shared_checksum`, by its path in the
+    /// directory of the backups; true leaves it out. A restore then needs another backup in the
+    /// directory that has it, or the table itself in its place. Needs `schema_version` 2.
     pub exclude_files_callback: Option<&'a dyn Fn(&str) -> bool>,
 }
 

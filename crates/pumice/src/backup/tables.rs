@@ -8,7 +8,7 @@
 //! Thread safety: as the engine's. Suspends. Invariant: a table that intact backups share is copied
 //! under another name first, and renamed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::{Error, Result};
@@ -22,7 +22,6 @@ use super::ShareFilesNaming;
 use super::copying::How;
 use super::meta::{FileEntry, Meta};
 use super::{BackupEngine, CreateBackupOptions, Known, PRIVATE, SHARED, SHARED_OLD};
-use crate::engine::DbInner;
 
 /// What became of a table.
 enum Saved {
@@ -36,8 +35,7 @@ impl BackupEngine {
     /// Saves the tables of backup `id`, durably.
     pub(super) fn save_tables(
         &self,
-        db: &DbInner,
-        tables: &[Arc<FileMetaData>],
+        tables: &[(Arc<FileMetaData>, PathBuf)],
         (id, known): (u32, &Known),
         options: &CreateBackupOptions<'_>,
         how: &How<'_>,
@@ -47,24 +45,23 @@ impl BackupEngine {
         if self.options.share_table_files {
             create_dir_durably(&*self.fs, &self.dir.join(shared), false)?;
         }
-        for file in tables {
-            let from = db.dir.table_of(file);
+        for (file, from) in tables {
             if !self.options.share_table_files {
                 let name = table_file_name(file.number);
-                let crc = Some(self.copy(&from, None, Some(&private.join(&name)), how)?);
+                let crc = Some(self.copy(from, None, Some(&private.join(&name)), how)?);
                 let path = format!("{PRIVATE}/{id}/{name}");
                 meta.files.push(FileEntry { path, crc, bytes: None });
                 continue;
             }
             let excludes = options.exclude_files_callback;
-            match self.share(&from, file.number, known)? {
+            match self.share(from, file.number, known)? {
                 Saved::As(entry) => meta.files.push(entry),
                 Saved::Missing(path)
                     if shared == SHARED && excludes.is_some_and(|excludes| excludes(&path)) =>
                 {
                     meta.excluded.push(path);
                 }
-                Saved::Missing(path) => meta.files.push(self.share_as(&from, path, how)?),
+                Saved::Missing(path) => meta.files.push(self.share_as(from, path, how)?),
             }
         }
         match self.options.share_table_files {

@@ -5,6 +5,7 @@
 //! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
 //! compaction reads or an ingestion replaces.
 
+use pumice_base::narrow::to_usize;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -238,7 +239,11 @@ impl Db {
             output_level,
             compression: options.compression,
             output_file_size_limit: options.output_file_size_limit.max(1),
+            path_id: options.output_path_id,
         };
+        if options.output_path_id.is_some_and(|id| to_usize(id.into()) >= data.dirs.all().len()) {
+            return Err(Error::invalid_argument("Invalid output path ID"));
+        }
         let outputs = self.inner().compact_files(data, request, options)?;
         Ok(outputs.iter().map(|number| format!("/{}", table_file_name(*number))).collect())
     }

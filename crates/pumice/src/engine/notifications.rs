@@ -6,6 +6,7 @@
 //! by a leader. Events there are queued: errors until their task holds nothing any more
 //! (`error_handler`), the rest, in order, for a background job, which may run after `close`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +21,6 @@ use crate::engine::scheduler::Scheduler;
 use crate::options::codec::{compression_of, flush_compression};
 use crate::state::events::DeferredEvent;
 use crate::state::job::{Job, RunJob};
-use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::state::tree_shape::{
     compaction_figures, compaction_info, condition, flush_info, input_counts, inputs_text,
@@ -191,7 +191,7 @@ impl DbInner {
     ) {
         let mut info = flush_info(cf, job, reason);
         if let Some(file) = file {
-            info.file_path = self.dir.table_of(file);
+            info.file_path = cf.table_of(file);
             info.file_number = file.number;
             info.smallest_seqno = file.smallest_seq;
             info.largest_seqno = file.largest_seq;
@@ -227,7 +227,7 @@ impl DbInner {
             cf_name: cf.name.clone(),
             job_id,
             reason,
-            file_path: self.dir.table_of(file),
+            file_path: cf.table_of(file),
             file_number: file.number,
             file_size: file.file_size,
             smallest_seqno: file.smallest_seq,
@@ -360,15 +360,12 @@ impl DbInner {
 }
 
 impl Reports {
-    /// Table file `number` was removed from disk; returns the event for `notify_deleted`.
-    pub(crate) fn table_deleted(
-        &self,
-        dir: &Directory,
-        number: FileNumber,
-    ) -> TableFileDeletionInfo {
+    /// Table file `number`, at `path`, was removed from disk; returns the event for
+    /// `notify_deleted`.
+    pub(crate) fn table_deleted(&self, path: PathBuf, number: FileNumber) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
             job_id: self.events.last_job.load(Ordering::Relaxed),
-            file_path: dir.table(number),
+            file_path: path,
             file_number: number,
             error: None,
         };

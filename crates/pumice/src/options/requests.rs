@@ -445,6 +445,8 @@ pub struct CompactRangeOptions {
     pub max_subcompactions: u32,
     /// A switch that ends the call with Incomplete.
     pub canceled: Option<CancelFlag>,
+    /// The directory of `cf_paths` that the result goes to.
+    pub target_path_id: u32,
 }
 
 impl Default for CompactRangeOptions {
@@ -457,6 +459,7 @@ impl Default for CompactRangeOptions {
             allow_write_stall: false,
             max_subcompactions: 0,
             canceled: None,
+            target_path_id: 0,
         }
     }
 }
@@ -541,6 +544,8 @@ pub struct CompactFilesOptions {
     pub max_subcompactions: u32,
     /// Once it is set the call ends, Incomplete, with nothing changed.
     pub canceled: Option<CancelFlag>,
+    /// The directory of `cf_paths` for the outputs; None for that of their level.
+    pub output_path_id: Option<u32>,
 }
 
 impl Default for CompactFilesOptions {
@@ -550,6 +555,7 @@ impl Default for CompactFilesOptions {
             output_file_size_limit: u64::MAX,
             max_subcompactions: 0,
             canceled: None,
+            output_path_id: None,
         }
     }
 }

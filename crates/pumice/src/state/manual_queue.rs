@@ -2,6 +2,7 @@
 //!
 //! Thread safety: `ManualQueue` belongs to the state lock.
 
+use pumice_env::filename::PathId;
 use std::collections::VecDeque;
 
 use pumice_base::{Error, Result, SubCode};
@@ -21,6 +22,16 @@ pub(crate) struct ManualPiece {
     pub canceled: Option<CancelFlag>,
 }
 
+/// How a caller wants its compaction done.
+pub(crate) struct CallerSettings {
+    /// No automatic compaction runs meanwhile.
+    pub exclusive: bool,
+    /// 0 takes the database's setting.
+    pub max_subcompactions: usize,
+    /// The switch that ends it.
+    pub canceled: Option<CancelFlag>,
+}
+
 /// One level of a manual compaction, done in pieces.
 pub(crate) struct Request {
     pub id: u64,
@@ -31,12 +42,11 @@ pub(crate) struct Request {
     pub end: Option<Vec<u8>>,
     pub ignore_from_file: u64,
     pub forbid_move: bool,
-    pub exclusive: bool,
-    pub max_subcompactions: usize,
+    /// The directory that the caller chose for a range's outputs.
+    pub path_id: PathId,
     /// Compact these files, and nothing by range.
     pub files: Option<FilesRequest>,
-    /// The caller's switch.
-    pub canceled: Option<CancelFlag>,
+    pub caller: CallerSettings,
     pub running: bool,
     /// Level the pieces went to.
     pub wrote_to: Option<usize>,
@@ -59,6 +69,7 @@ impl Request {
             end: self.end.as_deref(),
             ignore_from_file: self.ignore_from_file,
             forbid_move: self.forbid_move,
+            path_id: self.path_id,
         };
         Ok(cf.plan.pick_range(&cf.version, &range))
     }
@@ -90,7 +101,7 @@ impl ManualQueue {
     }
     /// Automatic compactions must not start.
     pub fn excludes_automatic(&self) -> bool {
-        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
+        self.requests.iter().any(|r| r.caller.exclusive && r.done.is_none())
     }
     /// Picked pieces will not be done.
     pub fn give_up(&mut self, error: &Error) {

@@ -49,7 +49,7 @@ impl TreeShape {
 pub(crate) fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
     let pick = &work.pick;
     let options = work.cf.options();
-    let (deepest, given) = (pick.deepest, pick.compression);
+    let (deepest, given) = (pick.deepest, pick.outputs.compression);
     let codec = compression_of(&options, pick.output_level, work.base_level, deepest, given);
     let numbers = |files: &[Arc<FileMetaData>]| files.iter().map(|f| f.number).collect();
     CompactionJobInfo {

@@ -121,14 +121,14 @@ impl<'a> Lookup<'a> {
         cf: &'a CfData,
         view: &'a SuperVersion,
         key: UserKey<'a>,
-        sequence: SequenceNumber,
+        (sequence, options): (SequenceNumber, &TableReadOptions),
     ) -> Self {
         Lookup {
             cf,
             values: Values::of(view),
             key,
             sequence,
-            ranges_to: sequence,
+            ranges_to: if options.ignore_range_deletions { 0 } else { sequence },
             covered_below: 0,
             operands: Vec::new(),
             entity: false,
@@ -426,7 +426,7 @@ pub(crate) fn attempt<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Attempt<W> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -450,7 +450,7 @@ pub(crate) fn get<W: PointAnswer>(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     search::<false>(&mut lookup, cache, options)?;
     lookup.answer()
 }
@@ -465,7 +465,7 @@ pub(crate) fn get_observed<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     let searched = search::<true>(&mut lookup, cache, options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
@@ -485,7 +485,8 @@ pub(crate) fn get_for_merge(
     key: &[u8],
 ) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
-    let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup =
+        Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), (sequence, options));
     search::<true>(&mut lookup, &cache, options)?;
     lookup.answer()
 }
@@ -499,9 +500,6 @@ fn search<const OBSERVED: bool>(
     options: &TableReadOptions,
 ) -> Result<()> {
     let super_version = lookup.values.view();
-    if options.ignore_range_deletions {
-        lookup.ranges_to = 0;
-    }
     let ask = |lookup: &mut Lookup<'_>, mem| match OBSERVED {
         true => lookup.memtable_observed(mem),
         false => lookup.memtable(mem),

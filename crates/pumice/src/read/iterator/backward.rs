@@ -12,7 +12,7 @@ use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
 use crate::cost;
-use crate::read::iterator::observer::too_many_skipped;
+use crate::read::iterator::observer::{meets_too_many, too_many_skipped};
 use crate::read::value::{EntryKind, Values, saved};
 
 impl DbIterator {
@@ -52,7 +52,7 @@ impl DbIterator {
             self.buffers.saved_key.extend_from_slice(key.as_bytes());
             match self.fold_backward() {
                 Ok(true) => return,
-                Ok(false) if self.skips_too_many(0) => return self.give_up(),
+                Ok(false) if self.skips_too_many() => return self.give_up(),
                 Ok(false) if DEAD => self.meet_dead_before(),
                 Ok(false) => return self.pass_dead_before(),
                 Err(error) => {
@@ -77,11 +77,8 @@ impl DbIterator {
             if !self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 break;
             }
-            if let Some(observer) = &mut self.observer {
-                observer.met += 1;
-                if self.skips_too_many(1) {
-                    return Err(too_many_skipped());
-                }
+            if meets_too_many(&mut self.observer) {
+                return Err(too_many_skipped());
             }
             if steps > self.skips_max {
                 return self.fold_by_seek();

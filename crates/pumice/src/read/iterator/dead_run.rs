@@ -116,7 +116,7 @@ impl DbIterator {
     }
 
     fn known_range(&self) -> Option<DeadRange> {
-        if self.sees_ranges_deleted {
+        if self.limits.sees_ranges_deleted {
             return None;
         }
         let view = &self.super_version;

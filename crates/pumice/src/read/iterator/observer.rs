@@ -107,10 +107,19 @@ pub(super) fn note<const OBSERVED: bool>(
     }
 }
 
+/// Counts an entry that is met; true if there were more before it than may be skipped, as RocksDB's
+/// `TooManyInternalKeysSkipped` finds.
+#[inline(always)]
+pub(super) fn meets_too_many(observer: &mut Option<Box<Observer>>) -> bool {
+    let Some(seen) = observer else { return false };
+    seen.met += 1;
+    seen.skips_max > 0 && seen.met > seen.skips_max.saturating_add(1)
+}
+
 impl DbIterator {
     /// Sets what the options say of how it moves.
     pub(crate) fn limit(&mut self, options: &ReadOptions) {
-        self.sees_ranges_deleted = options.ignore_range_deletions;
+        self.limits.sees_ranges_deleted = options.ignore_range_deletions;
         if options.max_skippable_internal_keys > 0 {
             // The observer counts what a move meets.
             let observer = self.observer.get_or_insert_default();
@@ -119,13 +128,11 @@ impl DbIterator {
         }
     }
 
-    /// Whether the present move has met more entries than may be skipped, and `shown` more. Where
-    /// RocksDB's `TooManyInternalKeysSkipped` is.
+    /// Whether the present move, which has found nothing yet, has met more entries than may be
+    /// skipped.
     #[inline]
-    pub(super) fn skips_too_many(&self, shown: u64) -> bool {
-        self.observer.as_ref().is_some_and(|seen| {
-            seen.skips_max > 0 && seen.met > seen.skips_max.saturating_add(shown)
-        })
+    pub(super) fn skips_too_many(&self) -> bool {
+        self.observer.as_ref().is_some_and(|seen| seen.skips_max > 0 && seen.met > seen.skips_max)
     }
 
     /// Ends such a move.

@@ -1,5 +1,5 @@
-//! Reads that ignore deletions of ranges, moves that skip at most so many entries, and what is newer
-//! than a snapshot.
+//! Reads that ignore deletions of ranges, moves that skip at most so many entries, and what is
+//! newer than a snapshot.
 
 use crate::common::{DIR, flush, memory, options};
 use pumice::{CancelFlag, CompactRangeOptions, Db, ErrorKind, ReadOptions};

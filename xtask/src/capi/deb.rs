@@ -39,12 +39,13 @@ const DOCUMENTS: [(&str, &str); 5] = [
 const DEBIAN_PACKAGES: [&str; 3] =
     ["balboa-backend-common", "balboa-backend-rocksdb", "librocksdb7.8"];
 
-/// Makes both packages, whose version ends with `suffix`, and returns where they are.
+/// Makes both packages, whose version ends with `suffix`, and returns where they are. `args` are
+/// those of the library's build.
 ///
 /// # Errors
 /// What failed.
-pub fn packages(root: &Path, suffix: &str) -> Result<[PathBuf; 2], String> {
-    super::build(root, &[])?;
+pub fn packages(root: &Path, suffix: &str, args: &[&str]) -> Result<[PathBuf; 2], String> {
+    super::build(root, args)?;
     let made = target(root).join("capi");
     let version = version(root)? + suffix;
     let architecture = asked("dpkg", &["--print-architecture"])?;
@@ -140,9 +141,9 @@ fn develop_control(version: &str, architecture: &str) -> String {
 ///
 /// # Errors
 /// What failed.
-pub fn attempt(root: &Path) -> Result<(), String> {
-    let [library, develop] = packages(root, "")?;
-    let [second, second_develop] = packages(root, "+1")?;
+pub fn attempt(root: &Path, args: &[&str]) -> Result<(), String> {
+    let [library, develop] = packages(root, "", args)?;
+    let [second, second_develop] = packages(root, "+1", args)?;
     let folder = target(root).join("deb/debian");
     if folder.exists() {
         with_path(&folder, fs::remove_dir_all(&folder))?;

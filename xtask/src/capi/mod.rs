@@ -24,8 +24,8 @@ const LINKS: [&str; 3] = ["librocksdb.so", "librocksdb.so.11", "librocksdb.so.11
 pub fn run(root: &Path, args: &[&str]) -> ExitCode {
     let done = match args {
         ["--bench", rest @ ..] => bench::run(root, rest),
-        ["--deb"] => deb::packages(root, "").map(drop),
-        ["--deb", "--try"] => deb::attempt(root),
+        ["--deb", "--try", rest @ ..] => deb::attempt(root, rest),
+        ["--deb", rest @ ..] => deb::packages(root, "", rest).map(drop),
         _ => build(root, args),
     };
     match done {

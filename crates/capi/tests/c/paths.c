@@ -53,6 +53,8 @@ static void count(rocksdb_t* db, rocksdb_column_family_handle_t* cf) {
   }
   rocksdb_iter_get_error(it, &err);
   said("scan");
+  size_t n;
+  TAKEN("one", rocksdb_get_cf(db, r, cf, "k0075", 5, &n, &err));
   printf("keys %d, first written %d\n", keys, written);
   rocksdb_iter_destroy(it);
 }
@@ -110,6 +112,10 @@ int main(void) {
     count(db, cf[i]);
     rocksdb_column_family_handle_destroy(cf[i]);
   }
+  rocksdb_close(db);
+  rocksdb_options_set_db_paths(o, NULL, 0);
+  db = rocksdb_open(o, dir("alone"), &err);
+  said("a database without paths");
   rocksdb_close(db);
   /* Refused. */
   rocksdb_options_set_compaction_style(own, 2);

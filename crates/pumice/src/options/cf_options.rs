@@ -355,7 +355,7 @@ option_table! {
         "persist_user_defined_timestamps" accepts ["true", "1"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
-        /// Several directories for table files.
+        /// Paths are not read from text; see the field `cf_paths`.
         "cf_paths" accepts ["", "{}"];
     }
     aliases {

@@ -87,6 +87,9 @@ impl DbIterator {
             let (sequence, tag) = ikey.sequence_and_type();
             if sequence <= self.limits.sequence {
                 let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
+                if hidden && let Some(observer) = &mut self.observer {
+                    observer.uncount();
+                }
                 match EntryKind::of_tag(tag) {
                     _ if hidden => {
                         self.buffers.operands.clear();

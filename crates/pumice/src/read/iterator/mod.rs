@@ -454,7 +454,7 @@ impl DbIterator {
                     self.buffers.saved_key.clear();
                     self.buffers.saved_key.extend_from_slice(key.as_bytes());
                     skipping = true;
-                    note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
+                    note::<OBSERVED>(&mut self.observer, |seen| seen.pass(hidden));
                     if !DEAD {
                         return self.pass_dead::<OBSERVED>(!hidden);
                     }

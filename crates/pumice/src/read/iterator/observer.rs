@@ -36,6 +36,9 @@ pub(super) fn too_many_skipped() -> Error {
 pub(super) struct Observer {
     /// Entries that a move may pass over; 0 for no limit.
     skips_max: u64,
+    /// Entries met in the present move but for those that a range deletion hides, which RocksDB
+    /// does not count.
+    counted: u64,
     statistics: Option<Arc<Statistics>>,
     /// Entries examined in the present move.
     pub met: u64,
@@ -67,12 +70,26 @@ impl Observer {
         Some(Box::new(Observer { statistics, ..Observer::default() }))
     }
 
+    /// A deleted key is passed, which a range deletion hides if `hidden`.
+    pub fn pass(&mut self, hidden: bool) {
+        self.deleted += u64::from(!hidden);
+        if hidden {
+            self.uncount();
+        }
+    }
+
+    /// The entry that was met last is hidden by a range deletion.
+    pub fn uncount(&mut self) {
+        self.counted = self.counted.saturating_sub(1);
+    }
+
     /// A move has ended, on a key if `found`.
     fn end_move(&mut self, found: bool) {
         perf::count(PerfMetric::InternalKeySkippedCount, std::mem::take(&mut self.older));
         perf::count(PerfMetric::InternalDeleteSkippedCount, std::mem::take(&mut self.deleted));
         perf::count(PerfMetric::InternalRecentSkippedCount, std::mem::take(&mut self.newer));
         let met = std::mem::take(&mut self.met);
+        self.counted = 0;
         self.skipped += met.saturating_sub(u64::from(found));
         let reseeks = std::mem::take(&mut self.reseeks);
         if reseeks > 0 {
@@ -113,7 +130,8 @@ pub(super) fn note<const OBSERVED: bool>(
 pub(super) fn meets_too_many(observer: &mut Option<Box<Observer>>) -> bool {
     let Some(seen) = observer else { return false };
     seen.met += 1;
-    seen.skips_max > 0 && seen.met > seen.skips_max.saturating_add(1)
+    seen.counted += 1;
+    seen.skips_max > 0 && seen.counted > seen.skips_max.saturating_add(1)
 }
 
 impl DbIterator {
@@ -132,7 +150,7 @@ impl DbIterator {
     /// skipped.
     #[inline]
     pub(super) fn skips_too_many(&self) -> bool {
-        self.observer.as_ref().is_some_and(|seen| seen.skips_max > 0 && seen.met > seen.skips_max)
+        self.observer.as_ref().is_some_and(|seen| seen.skips_max > 0 && seen.counted > seen.skips_max)
     }
 
     /// Ends such a move.

@@ -60,8 +60,10 @@ impl CompactFiles<'_> {
             output_path_id: u32::try_from(path).ok(),
             ..requests::compact_files(self.options.store(), canceled)
         };
-        let outputs = self.db.db().compact_files_cf(&options, cf, &files, level)?;
+        let done = self.db.db().compact_files_job_cf(&options, cf, &files, level)?;
+        let outputs = done.output_file_names;
         if let Some(report) = report {
+            report.store_mut().put("job_id", done.job_id);
             report.store_mut().put_text("cf_name", cf.name());
             report.store_mut().put("cf_id", u64::from(cf.id()));
             report.store_mut().put_int("output_level", i64::from(level));

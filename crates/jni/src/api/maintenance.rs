@@ -89,9 +89,11 @@ pub fn compact_files(
     };
     let cf = family(db, cf);
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
-    let outputs = db.db().compact_files_cf(&options, cf, &names, level)?;
+    let done = db.db().compact_files_job_cf(&options, cf, &names, level)?;
+    let outputs = done.output_file_names;
     if report != 0 {
         let report = crate::ffi::handle::write::<CompactionInfo>(report)?;
+        report.store_mut().put("job_id", done.job_id);
         report.store_mut().put_text("cf_name", cf.name());
         report.store_mut().put("cf_id", u64::from(cf.id()));
         report.store_mut().put_int("output_level", i64::from(level));

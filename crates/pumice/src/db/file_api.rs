@@ -46,6 +46,15 @@ use crate::version::family::{CfData, ColumnFamily};
 /// ```
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
+/// What [`Db::compact_files_job_cf`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactedFiles {
+    /// The job's number.
+    pub job_id: u64,
+    /// Names of the new files, as in [`crate::LiveFile::name`].
+    pub output_file_names: Vec<String>,
+}
+
 impl Db {
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
     /// the rest copied.
@@ -232,6 +241,21 @@ impl Db {
         input_file_names: &[&str],
         output_level: i32,
     ) -> Result<Vec<String>> {
+        let done = self.compact_files_job_cf(options, cf, input_file_names, output_level)?;
+        Ok(done.output_file_names)
+    }
+
+    /// [`Db::compact_files_cf`], and the number that listeners know the job by.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact_files_job_cf(
+        &self,
+        options: &CompactFilesOptions,
+        cf: &ColumnFamily,
+        input_file_names: &[&str],
+        output_level: i32,
+    ) -> Result<CompactedFiles> {
         let data = self.live(cf)?;
         let request = FilesRequest {
             family: data.name.clone(),
@@ -244,8 +268,10 @@ impl Db {
         if options.output_path_id.is_some_and(|id| to_usize(id.into()) >= data.dirs.all().len()) {
             return Err(Error::invalid_argument("Invalid output path ID"));
         }
-        let outputs = self.inner().compact_files(data, request, options)?;
-        Ok(outputs.iter().map(|number| format!("/{}", table_file_name(*number))).collect())
+        let written = self.inner().compact_files(data, request, options)?;
+        let name = |number: &u64| format!("/{}", table_file_name(*number));
+        let output_file_names = written.files.iter().map(name).collect();
+        Ok(CompactedFiles { job_id: written.job, output_file_names })
     }
 }
 

@@ -162,7 +162,7 @@ impl DbInner {
         }
         installed?;
         if let Some(piece) = &work.manual {
-            self.state.lock().manual.wrote(piece, &numbers);
+            self.state.lock().manual.wrote(piece, job, &numbers);
         }
         let micros = time::now_micros() - started_micros;
         let counts = self.reports.count_compaction(work, &files, &part, micros);

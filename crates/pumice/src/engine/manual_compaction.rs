@@ -24,7 +24,7 @@ use crate::options::CompactionStyle;
 use crate::options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions,
 };
-use crate::state::manual_queue::{CallerSettings, Request, paused};
+use crate::state::manual_queue::{CallerSettings, Request, Written, paused};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -155,13 +155,13 @@ impl DbInner {
             },
             running: false,
             wrote_to: None,
-            outputs: Vec::new(),
+            outputs: Written::default(),
             done: None,
         };
         Ok(self.await_request(request)?.wrote_to)
     }
 
-    /// Compacts the files of `files`; returns the numbers of the new files.
+    /// Compacts the files of `files`; returns the job and the numbers of the new files.
     ///
     /// # Errors
     /// As `CompactionPlan::pick_files` and of the compaction; ShutdownInProgress; Incomplete while
@@ -171,7 +171,7 @@ impl DbInner {
         cf: &CfData,
         files: FilesRequest,
         options: &CompactFilesOptions,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Written> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
         let request = Request {
@@ -192,7 +192,7 @@ impl DbInner {
             },
             running: false,
             wrote_to: None,
-            outputs: Vec::new(),
+            outputs: Written::default(),
             done: None,
         };
         Ok(self.await_request(request)?.outputs)

@@ -6,6 +6,8 @@
 //! by a leader. Events there are queued: errors until their task holds nothing any more
 //! (`error_handler`), the rest, in order, for a background job, which may run after `close`.
 
+use crate::stats::listener::CompactionTable;
+use pumice_table::TableProperties;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,6 +195,7 @@ impl DbInner {
         if let Some(file) = file {
             info.file_path = cf.table_of(file);
             info.file_number = file.number;
+            info.table_properties = self.properties_for_listeners(cf, file).unwrap_or_default();
             info.smallest_seqno = file.smallest_seq;
             info.largest_seqno = file.largest_seq;
             self.reports.info(format_args!(
@@ -213,6 +216,20 @@ impl DbInner {
         });
         self.faults().notify(|l| l.on_flush_completed(&info));
         self.report_if_due();
+    }
+
+    /// The properties of a table that a job has just used; None without listeners.
+    fn properties_for_listeners(
+        &self,
+        cf: &CfData,
+        file: &FileMetaData,
+    ) -> Option<TableProperties> {
+        if self.options().listeners.is_empty() {
+            return None;
+        }
+        let tables = cf.tables();
+        let table = tables.table(file).ok()?;
+        Some(table.properties().clone())
     }
 
     fn note_table_created(
@@ -301,6 +318,12 @@ impl DbInner {
         info.num_output_records = files.iter().map(|f| f.stats().num_entries).sum();
         info.elapsed_micros = counts.micros;
         info.cpu_micros = counts.cpu_micros;
+        let all = work.pick.input_files().map(|(_, file)| file).chain(files);
+        let table = |file: &Arc<FileMetaData>| {
+            let properties = self.properties_for_listeners(&work.cf, file)?;
+            Some((file.number, CompactionTable { path: work.cf.table_of(file), properties }))
+        };
+        info.tables = all.filter_map(table).collect();
         for file in files {
             self.note_table_created(&work.cf, job, TableFileCreationReason::Compaction, file);
         }

@@ -22,6 +22,14 @@ pub(crate) struct ManualPiece {
     pub canceled: Option<CancelFlag>,
 }
 
+/// What a job wrote.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub job: u64,
+    /// The files' numbers.
+    pub files: Vec<u64>,
+}
+
 /// How a caller wants its compaction done.
 pub(crate) struct CallerSettings {
     /// No automatic compaction runs meanwhile.
@@ -50,8 +58,8 @@ pub(crate) struct Request {
     pub running: bool,
     /// Level the pieces went to.
     pub wrote_to: Option<usize>,
-    /// Numbers of the files that the last piece wrote.
-    pub outputs: Vec<u64>,
+    /// What the last piece wrote.
+    pub outputs: Written,
     pub done: Option<Result<()>>,
 }
 
@@ -120,10 +128,10 @@ impl ManualQueue {
             (Ok(()), Some(next)) => request.begin = Some(next.clone()),
         }
     }
-    /// A piece wrote these files.
-    pub fn wrote(&mut self, piece: &ManualPiece, outputs: &[u64]) {
+    /// A piece wrote these files, as job `job`.
+    pub fn wrote(&mut self, piece: &ManualPiece, job: u64, files: &[u64]) {
         if let Some(request) = self.requests.iter_mut().find(|r| r.id == piece.id) {
-            request.outputs = outputs.to_vec();
+            request.outputs = Written { job, files: files.to_vec() };
         }
     }
 }

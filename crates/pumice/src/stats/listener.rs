@@ -8,6 +8,7 @@
 //! compactions, ingestions, checkpoints, `resume`, `close`) are Aborted if a job waits for the
 //! listener. If a listener drops the last handle, another task closes the database.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pumice_base::Error;
@@ -204,6 +205,19 @@ pub struct FlushJobInfo {
     pub triggered_writes_slowdown: bool,
     /// L0 now has `level0_stop_writes_trigger` files or more.
     pub triggered_writes_stop: bool,
+    /// The properties of the new file; those of none while the flush begins.
+    pub table_properties: TableProperties,
+}
+
+/// A file of a compaction.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
+#[derive(Clone, Debug)]
+pub struct CompactionTable {
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// Its properties.
+    pub properties: TableProperties,
 }
 
 /// A compaction. Fields about the result are 0 or empty while it begins.
@@ -245,6 +259,8 @@ pub struct CompactionJobInfo {
     pub cpu_micros: u64,
     /// Codec of the new files, for instance `Snappy`.
     pub output_compression: &'static str,
+    /// The inputs and outputs by number, once it has succeeded.
+    pub tables: BTreeMap<u64, CompactionTable>,
     /// What went wrong.
     pub error: Option<Error>,
 }

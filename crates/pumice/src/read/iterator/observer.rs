@@ -150,7 +150,9 @@ impl DbIterator {
     /// skipped.
     #[inline]
     pub(super) fn skips_too_many(&self) -> bool {
-        self.observer.as_ref().is_some_and(|seen| seen.skips_max > 0 && seen.counted > seen.skips_max)
+        self.observer
+            .as_ref()
+            .is_some_and(|seen| seen.skips_max > 0 && seen.counted > seen.skips_max)
     }
 
     /// Ends such a move.

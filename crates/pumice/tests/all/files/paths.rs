@@ -97,7 +97,9 @@ fn tables_go_where_their_level_fits() {
     let name = db.live_files_metadata()[0].name.clone();
     let level = db.live_files_metadata()[0].level as i32;
     let to_fast = CompactFilesOptions { output_path_id: Some(0), ..Default::default() };
-    db.compact_files(&to_fast, &[&name], level).unwrap();
+    let cf = db.default_column_family();
+    let done = db.compact_files_job_cf(&to_fast, cf, &[&name], level).unwrap();
+    assert!(done.job_id > 0 && done.output_file_names.len() == 1, "{done:?}");
     assert_eq!(places(&db)[0].1, FAST);
     db.close().unwrap();
     Db::destroy(&options, DIR).unwrap();

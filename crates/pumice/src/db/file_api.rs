@@ -47,6 +47,23 @@ use crate::version::family::{CfData, ColumnFamily};
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// What [`Db::compact_files_job_cf`] did.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-compacted-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CompactFilesOptions, CompactedFiles};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let (how, name) = (CompactFilesOptions::default(), db.live_files_metadata()[0].name.clone());
+/// let done: CompactedFiles =
+///     db.compact_files_job_cf(&how, db.default_column_family(), &[&name], 3)?;
+/// assert_eq!((done.job_id > 0, done.output_file_names.len()), (true, 1));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactedFiles {
     /// The job's number.

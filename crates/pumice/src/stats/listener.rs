@@ -384,10 +384,10 @@ pub struct ExternalFileIngestionInfo {
 /// use std::sync::{Arc, Mutex};
 ///
 /// use pumice::{
-///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, Error, EventListener,
-///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,
-///     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
-///     WriteStallInfo,
+///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, CompactionTable, Error,
+///     EventListener, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
+///     SubcompactionJobInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
+///     WriteStallCondition, WriteStallInfo,
 /// };
 ///
 /// #[derive(Default)]
@@ -411,6 +411,8 @@ pub struct ExternalFileIngestionInfo {
 ///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
 ///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
 ///         self.add(format!("compacted into level {}", info.output_level));
+///         let tables: Vec<&CompactionTable> = info.tables.values().collect();
+///         assert!(tables.iter().all(|table| table.properties.num_entries > 0));
 ///     }
 ///     fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
 ///         println!("part {} took {} us", info.subcompaction_job_id, info.elapsed_micros);

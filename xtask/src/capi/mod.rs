@@ -177,7 +177,11 @@ fn call(program: &str, args: &[&str]) -> Result<(), String> {
     }
 }
 
+/// Copies a file. One that is there is removed first: programs that use it keep the old one.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    if to.exists() {
+        fs::remove_file(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
     fs::copy(from, to).map(drop).map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))
 }
 

@@ -34,7 +34,8 @@ holds() {
     say "$said"
 }
 fails() { ! "$@" > /in/out 2>&1; }
-names() { ldconfig -p | grep -q "librocksdb.so.7.8 .*=> $1\$" ; }
+# The file that the loader takes for Debian's program.
+loaded() { readlink -f "$(ldd /usr/bin/balboa-rocksdb | sed -n 's/.*librocksdb.so.7.8 => \([^ ]*\).*/\1/p')"; }
 # Programs of Debian that use RocksDB's classes cannot stay.
 dpkg --remove --force-depends rocksdb-tools sortmerna librocksdb-dev librocksdb7.8 > /in/out 2>&1 || true
 dpkg -i /in/librocksdb7.8_*.deb > /in/out
@@ -42,11 +43,11 @@ debians=$(ldconfig -p | sed -n 's/.*librocksdb.so.7.8 .*=> //p')
 holds "Debian's library is installed: $debians" test -n "$debians"
 dpkg -i /in/library.deb
 holds "it took the place of Debian's" fails dpkg -s librocksdb7.8
-holds "the loader finds it by Debian's name" names "$debians"
-holds "the names lead to it" test "$(basename "$(readlink -f "$debians")")" = librocksdb-pumice.so
+holds "Debian's name leads to it" test "$(basename "$(readlink -f "$debians")")" = librocksdb-pumice.so
 dpkg -i /in/balboa-backend-common_*.deb /in/balboa-backend-rocksdb_*.deb > /in/out 2>&1 || {
     cat /in/out; exit 1; }
 say "Debian's balboa-backend-rocksdb is installed, and its dependencies are met"
+holds "the loader takes ours for its program" test "$(basename "$(loaded)")" = librocksdb-pumice.so
 holds "its program starts" sh -c 'balboa-rocksdb -h 2>&1 | grep -q database'
 holds "Debian's library is refused beside it" fails dpkg -i /in/librocksdb7.8_*.deb
 dpkg -i /in/develop.deb
@@ -71,7 +72,7 @@ holds "upgraded to $(dpkg-query -W -f '${Version}' librocksdb-pumice)" /in/a
 dpkg --remove --force-depends librocksdb-pumice-dev librocksdb-pumice > /in/out 2>&1
 holds "removed" test ! -e "$(dirname "$debians")/librocksdb-pumice.so"
 dpkg -i /in/librocksdb7.8_*.deb > /in/out
-holds "Debian's library is back" names "$debians"
+holds "Debian's library is back" test "$(basename "$(loaded)")" = librocksdb.so.7.8.3
 holds "and balboa runs on it" sh -c 'balboa-rocksdb -h 2>&1 | grep -q database'
 STEPS
 chroot "$base/root" bash /in/steps

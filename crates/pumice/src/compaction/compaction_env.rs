@@ -4,6 +4,7 @@
 
 use pumice_base::{FileNumber, Result};
 use pumice_port::lane::Lane;
+use std::path::Path;
 
 use crate::callbacks::Entered;
 use crate::options::requests::CancelFlag;
@@ -37,5 +38,5 @@ pub(crate) trait CompactionEnv: OutputEnv {
     ///
     /// # Errors
     /// IoError if the database must not grow that much.
-    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()>;
+    fn end_output(&self, path: &Path, bytes: u64) -> Result<()>;
 }

@@ -158,7 +158,7 @@ impl DbInner {
                 Err(error) => {
                     let mut state = self.state.lock();
                     for work in &works[..written.len()] {
-                        self.dir.discard_output(&mut state.files, work.number);
+                        state.files.discard_output(work.number, work.cf.new_table(work.number));
                     }
                     return Err(error);
                 }
@@ -175,7 +175,7 @@ impl DbInner {
                     if !work.cf.is_dropped() {
                         live.push((work, table));
                     } else if table.file.is_some() {
-                        self.dir.discard_output(&mut state.files, work.number);
+                        state.files.discard_output(work.number, work.cf.new_table(work.number));
                     }
                 }
                 let edits = live.iter().map(|(work, table)| edit(&self.logs, work, table));
@@ -189,7 +189,9 @@ impl DbInner {
         );
         if let Err(error) = applied {
             let mut state = self.state.lock();
-            works.iter().for_each(|work| self.dir.abandon_output(&mut state.files, work.number));
+            for work in works {
+                state.files.abandon_output(work.number, work.cf.new_table(work.number));
+            }
             return Err(error);
         }
         for (work, table) in live {
@@ -223,11 +225,12 @@ impl DbInner {
         });
         let written = written.and_then(|written: Result<_>| written);
         if !matches!(written, Ok((Some(_), _))) {
-            self.dir.discard_output(&mut self.state.lock().files, work.number);
+            let path = work.cf.new_table(work.number);
+            self.state.lock().files.discard_output(work.number, path);
         }
         let (written, cpu_nanos) = written?;
         if let Some(written) = &written {
-            self.track_table(number, written.meta.file_size);
+            self.track_table(&work.cf.new_table(number), written.meta.file_size);
         }
         let micros = time::now_micros() - started;
         let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: from any job. `begin_output` takes the state lock.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,12 +23,6 @@ use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
 
 impl OutputEnv for DbInner {
-    fn directory(&self) -> &Path {
-        &self.dir.path
-    }
-    fn table_path(&self, number: FileNumber) -> PathBuf {
-        self.dir.table(number)
-    }
     fn file_system(&self) -> &dyn FileSystem {
         &*self.dir.fs
     }
@@ -83,8 +77,8 @@ impl CompactionEnv for DbInner {
         at_normal_priority(|| self.state.lock().files.pending_outputs.insert(number));
         number
     }
-    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {
-        at_normal_priority(|| self.track_table(number, bytes));
+    fn end_output(&self, path: &Path, bytes: u64) -> Result<()> {
+        at_normal_priority(|| self.track_table(path, bytes));
         self.check_space()
     }
 }

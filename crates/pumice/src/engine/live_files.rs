@@ -3,6 +3,7 @@
 //! Thread safety: from any thread; works on the version that is current when the call starts,
 //! which keeps its files. Reads files and so suspends.
 
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -114,22 +115,25 @@ pub(crate) fn verify_file_checksums(db: &DbInner, options: &ReadOptions) -> Resu
     for cf in db.cfs.load_full().all() {
         let view = cf.super_version.load_full();
         for (_, file) in view.version.all_files() {
-            verify_file_checksum(db, options, file)?;
+            verify_file_checksum(db, options, (&cf.table_of(file), file))?;
         }
     }
     Ok(())
 }
 
-fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData) -> Result<()> {
+fn verify_file_checksum(
+    db: &DbInner,
+    options: &ReadOptions,
+    (path, file): (&Path, &FileMetaData),
+) -> Result<()> {
     let (function, expected) = (&file.file_checksum_func_name, &file.file_checksum);
     if expected.is_empty() {
         return Ok(());
     }
     let settings = db.options();
-    let path = db.dir.table_of(file);
     let factory = &settings.file_checksum_gen_factory;
-    let generator = file_checksum::generator(factory, &path, function)?;
-    let opened = db.dir.fs.open_random(&path)?;
+    let generator = file_checksum::generator(factory, path, function)?;
+    let opened = db.dir.fs.open_random(path)?;
     let events = settings.rate_events();
     let opened = LimitedFile::wrap(opened, settings.rate_limiter.as_ref(), events.as_ref());
     let mut offset = 0;
@@ -232,7 +236,7 @@ impl Directory {
             column_family_name: cf.name.clone(),
             level,
             name: format!("/{}", filename::table_file_name(file.number)),
-            directory: self.path.clone(),
+            directory: cf.dirs.dir(file.path_id).to_path_buf(),
             file_number: file.number,
             size: file.file_size,
             smallest_key: file.smallest_user_key().to_vec(),

@@ -19,6 +19,7 @@
 //! Thread safety: from any thread; the candidates are `state::obsolete`, under the state lock, and
 //! deleting happens outside of it.
 
+use crate::version::family::CfData;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -58,29 +59,30 @@ impl Versions<'_> {
         for number in logs {
             state.files.obsolete.file(filename::log_file(&dir, number));
         }
-        for (id, file) in &group.removed {
+        for (data, file) in &group.removed {
             // A moved file still exists, on another level.
-            let cf = state.cfs.get(id);
+            let cf = state.cfs.get(&data.id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
-                let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
-                self.table_left(state, file, uncache, false);
+                self.table_left(state, data, file, false);
             }
         }
         self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
     /// Table `file` left its version: it is deleted when it can no longer be read, and its blocks
-    /// leave the cache as `uncache` says, see `Table::uncache`. `dropped`: its column family was
-    /// dropped too, in a MANIFEST that is durable.
+    /// leave the cache as the family's `uncache_aggressiveness` says, see `Table::uncache`.
+    /// `dropped`: the family was dropped too, in a MANIFEST that is durable.
     pub(crate) fn table_left(
         &self,
         state: &mut DbState,
+        cf: &CfData,
         file: &Arc<FileMetaData>,
-        uncache: u32,
         dropped: bool,
     ) {
+        let uncache = cf.options().uncache_aggressiveness;
         state.files.obsolete.tables.push(ObsoleteTable {
             number: file.number,
+            path: cf.table_of(file),
             dropped,
             file: Arc::downgrade(file),
             uncache,
@@ -161,13 +163,12 @@ impl DbInner {
                     .extend(manifests.iter().map(|n| filename::manifest_file(&self.dir.path, *n)));
             }
         }
-        for ObsoleteTable { number, uncache, open, .. } in tables {
+        for ObsoleteTable { number, path, uncache, open, .. } in tables {
             if let Some(table) = self.resources.open_tables.erase(number).or(open) {
                 table.uncache(uncache);
             }
-            let path = self.dir.table(number);
             self.deleter().delete_file(&path);
-            deleted.push(self.reports.table_deleted(&self.dir, number));
+            deleted.push(self.reports.table_deleted(path, number));
         }
         self.deleter().discard_files(&doomed);
         self.deleter().purge_archive();
@@ -180,25 +181,25 @@ impl DbInner {
     /// opened the database may delete it.
     pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
-        let (live, min_log, options_file) = {
+        let (live, min_log, options_file, table_dirs) = {
             let state = self.state.lock();
             let mut live: BTreeSet<FileNumber> = state.files.pending_outputs.clone();
             for cf in state.cfs.values() {
                 live.extend(cf.files().map(|f| f.number));
             }
-            (live, state.files.min_log_to_keep, state.files.options_file_number)
+            let mut dirs = state.table_dirs();
+            dirs.insert(self.dir.path.clone());
+            (live, state.files.min_log_to_keep, state.files.options_file_number, dirs)
         };
         let wal_dir = self.logs.dir();
-        let mut dirs = vec![self.dir.path.clone()];
-        if wal_dir != self.dir.path {
-            dirs.push(wal_dir.clone());
-        }
+        let mut dirs = table_dirs.clone();
+        dirs.insert(wal_dir.clone());
         let paced = self.options().sst_file_manager.is_some();
         for dir in dirs {
             for name in self.dir.fs.list(&dir)? {
                 let Some((number, kind)) = filename::parse(&name) else { continue };
                 let obsolete = match kind {
-                    FileType::Table => dir == self.dir.path && !live.contains(&number),
+                    FileType::Table => table_dirs.contains(&dir) && !live.contains(&number),
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.dir.path && number < manifest,
                     FileType::Temp => dir == self.dir.path,

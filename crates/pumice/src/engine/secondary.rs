@@ -264,7 +264,7 @@ impl Follower {
                 pumice_port::fiber::maybe_yield();
                 match keep_open {
                     true => drop(family.data.tables().table_at(file, level)?),
-                    false => check_length(&*db.dir.fs, &db.dir.path, file)?,
+                    false => check_length(&*db.dir.fs, &family.data.dirs, file)?,
                 }
             }
         }

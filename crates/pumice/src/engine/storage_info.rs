@@ -112,8 +112,7 @@ impl DbInner {
         moment: &Moment,
         options: &LiveFilesStorageInfoOptions,
     ) -> Vec<LiveFileStorageInfo> {
-        let info = |file: &Arc<FileMetaData>| {
-            let path = self.dir.table_of(file);
+        let info = |(file, path): &(Arc<FileMetaData>, PathBuf)| {
             let name = filename::table_file_name(file.number);
             let dir = path.parent().unwrap_or(Path::new(""));
             let mut info = described(dir, name, file.number, StorageFileType::Table);

@@ -2,6 +2,7 @@
 //!
 //! Defaults are RocksDB 10.10's; columns as in `db_options`.
 
+use super::paths::DbPath;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
@@ -239,6 +240,9 @@ option_table! {
             => "option_effects::paranoid_file_checks_read_the_file_before_it_is_used";
     }
     components {
+        /// Directories of the family's tables; empty for those of `db_paths`. Not in the OPTIONS
+        /// file, as in RocksDB: every open has to give the same ones.
+        cf_paths: Vec<DbPath> = Vec::new();
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
         /// Makes a compaction filter for each job, where there is no `compaction_filter`.
@@ -351,7 +355,7 @@ option_table! {
         "persist_user_defined_timestamps" accepts ["true", "1"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
-        /// Several directories for table files.
+        /// Paths are not read from text; see the field `cf_paths`.
         "cf_paths" accepts ["", "{}"];
     }
     aliases {

@@ -65,11 +65,16 @@ impl RecoveredVersions {
         }
     }
 
-    /// The tables of all column families.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
-        let opened = self.families.values().flat_map(|family| family.version.all_files());
-        let unopened = self.unopened.values().flat_map(|family| &family.files);
-        opened.map(|(_, file)| file).chain(unopened)
+    /// The tables of all column families, with the family's name.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &Arc<FileMetaData>)> {
+        let opened = self.families.values().flat_map(|family| {
+            family.version.all_files().map(|(_, file)| (family.name.as_str(), file))
+        });
+        let unopened = self
+            .unopened
+            .values()
+            .flat_map(|family| family.files.iter().map(|file| (family.name.as_str(), file)));
+        opened.chain(unopened)
     }
 
     /// Refuses writing to a database that this engine could not preserve, whatever the options say:

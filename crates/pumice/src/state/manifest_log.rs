@@ -6,6 +6,7 @@
 //!
 //! Thread safety: `ManifestLog` belongs to the MANIFEST lock.
 
+use crate::version::family::CfData;
 use std::sync::Arc;
 
 use pumice_base::narrow::len_u32;
@@ -85,7 +86,7 @@ impl ManifestLog {
 pub(crate) struct EditGroup {
     pub edits: Vec<VersionEdit>,
     /// Files that the edits remove from a version, filled in while they are applied.
-    pub removed: Vec<(u32, Arc<FileMetaData>)>,
+    pub removed: Vec<(Arc<CfData>, Arc<FileMetaData>)>,
 }
 
 impl From<VersionEdit> for EditGroup {

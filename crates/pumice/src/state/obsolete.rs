@@ -12,6 +12,7 @@ use pumice_table::Table;
 /// A table that left its version.
 pub(crate) struct ObsoleteTable {
     pub number: FileNumber,
+    pub path: PathBuf,
     pub file: Weak<FileMetaData>,
     /// No MANIFEST that recovery could read has its column family.
     pub dropped: bool,

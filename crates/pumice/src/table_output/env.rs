@@ -2,10 +2,9 @@
 //!
 //! Thread safety: an environment is shared by all jobs of a database. Nothing here suspends.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::{FileNumber, SizeLimits};
+use pumice_base::SizeLimits;
 use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
 use pumice_table::{BuildStats, TableReason};
 
@@ -15,11 +14,7 @@ use crate::stats::Statistics;
 
 /// See the module head.
 pub(crate) trait OutputEnv: Send + Sync {
-    /// Where tables are.
-    fn directory(&self) -> &Path;
-    /// Where a new table of that number is written.
-    fn table_path(&self, number: FileNumber) -> PathBuf;
-    /// The file system of the directory.
+    /// The file system of the tables.
     fn file_system(&self) -> &dyn FileSystem;
     /// The options as they are now.
     fn db_options(&self) -> Arc<DbOptions>;

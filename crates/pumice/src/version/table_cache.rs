@@ -75,7 +75,8 @@ impl Drop for Closed {
 /// Shared by the table caches of one database: the directory and the limit on open files.
 pub(crate) struct OpenTables {
     fs: Arc<dyn FileSystem>,
-    dirs: TableDirs,
+    /// The directory of the database, for families without paths of their own.
+    own: PathBuf,
     statistics: Option<Arc<Statistics>>,
     /// The receivers of tables' statistics: for those of the last level, and for the others.
     last_level: Option<Arc<dyn TableStats>>,
@@ -93,6 +94,7 @@ pub(crate) struct OpenTables {
 /// The tables of one column family.
 pub struct TableCache {
     open: Arc<OpenTables>,
+    dirs: TableDirs,
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
@@ -146,7 +148,7 @@ impl OpenTables {
         };
         OpenTables {
             fs: Arc::clone(&options.file_system),
-            dirs: TableDirs::of(dir),
+            own: dir,
             last_level: receiver(true),
             other_levels: receiver(false),
             statistics,
@@ -275,6 +277,7 @@ impl TableCache {
         family: &ColumnFamilyOptions,
     ) -> Self {
         TableCache {
+            dirs: family.table_dirs(&open.own),
             open,
             options,
             comparator,
@@ -284,6 +287,11 @@ impl TableCache {
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
+    }
+
+    /// Where the tables are.
+    pub(crate) fn dirs(&self) -> &TableDirs {
+        &self.dirs
     }
 
     /// The counters of the database, if they are wanted.
@@ -418,7 +426,7 @@ impl TableCache {
         file: &FileMetaData,
         level: usize,
     ) -> Result<(Arc<Table>, Arc<TableFile>)> {
-        let path = self.open.dirs.table(file.path_id, file.number);
+        let path = self.dirs.table(file.path_id, file.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.open.fs),
             files: self.open.files,

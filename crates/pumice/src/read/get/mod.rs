@@ -99,6 +99,8 @@ struct Lookup<'a> {
     values: Values<'a>,
     key: UserKey<'a>,
     sequence: SequenceNumber,
+    /// As `sequence` for range tombstones; 0 to see none.
+    ranges_to: SequenceNumber,
     /// Highest sequence of a visible range tombstone over the key, in sources seen so far.
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
@@ -119,13 +121,14 @@ impl<'a> Lookup<'a> {
         cf: &'a CfData,
         view: &'a SuperVersion,
         key: UserKey<'a>,
-        sequence: SequenceNumber,
+        (sequence, options): (SequenceNumber, &TableReadOptions),
     ) -> Self {
         Lookup {
             cf,
             values: Values::of(view),
             key,
             sequence,
+            ranges_to: if options.ignore_range_deletions { 0 } else { sequence },
             covered_below: 0,
             operands: Vec::new(),
             entity: false,
@@ -229,7 +232,7 @@ impl<'a> Lookup<'a> {
     /// Looks in a memtable.
     fn memtable(&mut self, mem: &MemTable) {
         if let Some(list) = mem.range_tombstones() {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
         mem.get_with(self.key, self.sequence, |sequence, value_type, value| {
@@ -265,7 +268,9 @@ impl<'a> Lookup<'a> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
         // A row is the same for all readers only if all of the file is visible, and is read to the
         // end of the key's history.
-        let whole = self.sequence >= file.largest_seq && self.unmerged.is_none();
+        let whole = self.sequence >= file.largest_seq
+            && self.unmerged.is_none()
+            && !options.ignore_range_deletions;
         match cache.rows().filter(|_| whole) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
             None => self.table::<true>(cache, options, level, file, target, None)?,
@@ -326,7 +331,7 @@ impl<'a> Lookup<'a> {
         if let Some(list) = table.range_tombstones_ref()
             && inside_file(&self.cf.icmp.user, self.key, file)
         {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
             if let Some(row) = &mut row {
                 row.set_partial();
@@ -359,7 +364,7 @@ impl<'a> Lookup<'a> {
         version: &Version,
         seek_key: InternalKey<'_>,
     ) -> Result<()> {
-        let (comparator, key, upper) = (&version.comparator().user, self.key, self.sequence);
+        let (comparator, key, upper) = (&version.comparator().user, self.key, self.ranges_to);
         let mut covered_below = self.covered_below;
         let holds = |file: &FileMetaData| {
             comparator.compare(file.smallest_user_key(), key).is_le()
@@ -421,7 +426,7 @@ pub(crate) fn attempt<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Attempt<W> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -445,7 +450,7 @@ pub(crate) fn get<W: PointAnswer>(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     search::<false>(&mut lookup, cache, options)?;
     lookup.answer()
 }
@@ -460,7 +465,7 @@ pub(crate) fn get_observed<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), (sequence, options));
     let searched = search::<true>(&mut lookup, cache, options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
@@ -480,7 +485,8 @@ pub(crate) fn get_for_merge(
     key: &[u8],
 ) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
-    let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup =
+        Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), (sequence, options));
     search::<true>(&mut lookup, &cache, options)?;
     lookup.answer()
 }

@@ -30,7 +30,8 @@ pub(crate) fn get_operands(
     go_on: ContinueCallback<'_>,
     hits: &mut Hits,
 ) -> Result<Vec<PinnedSlice>> {
-    let mut lookup = Lookup::new::<PinnedSlice>(cf, super_version, UserKey::new(key), sequence);
+    let mut lookup =
+        Lookup::new::<PinnedSlice>(cf, super_version, UserKey::new(key), (sequence, options));
     lookup.unmerged = Some(go_on);
     let searched = search::<true>(&mut lookup, &cf.tables(), options);
     hits.count(&lookup);

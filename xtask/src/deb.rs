@@ -51,12 +51,12 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     }
 }
 
-fn with_path<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
+pub(crate) fn with_path<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Runs a command that must succeed; its output is returned.
-fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("{name}: {error}"))?;
@@ -84,7 +84,7 @@ pub fn binary(root: &Path) -> Result<PathBuf, String> {
 }
 
 /// Puts a file into the tree of the package, with the folders above it.
-fn put(tree: &Path, place: &str, text: &[u8], mode: u32) -> Result<(), String> {
+pub(crate) fn put(tree: &Path, place: &str, text: &[u8], mode: u32) -> Result<(), String> {
     let path = tree.join(place);
     if let Some(folder) = path.parent() {
         with_path(folder, fs::create_dir_all(folder))?;
@@ -94,7 +94,7 @@ fn put(tree: &Path, place: &str, text: &[u8], mode: u32) -> Result<(), String> {
 }
 
 /// The package's version: the workspace's, and `suffix`.
-fn version(root: &Path) -> Result<String, String> {
+pub(crate) fn version(root: &Path) -> Result<String, String> {
     let path = root.join("Cargo.toml");
     let text = with_path(&path, fs::read_to_string(&path))?;
     let line = text.lines().find_map(|line| line.strip_prefix("version = \""));
@@ -122,15 +122,24 @@ fn package(root: &Path, suffix: &str) -> Result<PathBuf, String> {
     }
     output(Command::new(&program).arg("man").arg(tree.join("usr/share/man/man1")))?;
     put(&tree, "DEBIAN/conffiles", b"/etc/pumice/pumice.conf\n", 0o644)?;
-    let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    let architecture = String::from_utf8_lossy(&architecture).trim().to_string();
+    let architecture = asked("dpkg", &["--print-architecture"])?;
     let control = control(&version, &architecture);
     put(&tree, "DEBIAN/control", control.as_bytes(), 0o644)?;
-    let path = out.join(format!("pumice_{version}_{architecture}.deb"));
+    pack(&tree, &out.join(format!("pumice_{version}_{architecture}.deb")))
+}
+
+/// The one line that a command prints.
+pub(crate) fn asked(program: &str, words: &[&str]) -> Result<String, String> {
+    let line = output(Command::new(program).args(words))?;
+    Ok(String::from_utf8_lossy(&line).trim().to_string())
+}
+
+/// Makes the package at `path` of the files in `tree`.
+pub(crate) fn pack(tree: &Path, path: &Path) -> Result<PathBuf, String> {
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "--build"]).arg(&tree).arg(&path);
+    build.args(["--root-owner-group", "--build"]).arg(tree).arg(path);
     output(&mut build)?;
-    Ok(path)
+    Ok(path.to_path_buf())
 }
 
 fn control(version: &str, architecture: &str) -> String {

@@ -85,6 +85,8 @@ report! {
         output_infos: Vec<CompactionFile>,
         /// What the job did.
         stats: JobStats,
+        /// Properties of inputs and outputs, by path.
+        table_properties: Vec<(Vec<u8>, Properties)>,
     }
 }
 
@@ -198,6 +200,7 @@ impl FlushInfo {
         store.put("smallest_seqno", info.smallest_seqno);
         store.put("largest_seqno", info.largest_seqno);
         store.put("flush_reason", flush_reason(info.flush_reason));
+        report.table_properties = Properties::new(&info.table_properties);
         report
     }
 }
@@ -217,19 +220,28 @@ impl CompactionInfo {
     pub fn new(info: &CompactionJobInfo, dir: &Path) -> CompactionInfo {
         let mut report = CompactionInfo { status: info.error.clone(), ..Self::default() };
         let dirs = TableDirs::of(dir);
+        let path = |number: u64| match info.tables.get(&number) {
+            Some(table) => bytes(&table.path).to_vec(),
+            None => table_path(&dirs, number),
+        };
         for (level, numbers) in &info.input_files {
             for &number in numbers {
                 report.input_infos.push(CompactionFile::new(*level, number));
-                report.input_files.push(table_path(&dirs, number));
+                report.input_files.push(path(number));
             }
         }
         for &number in &info.output_files {
             report.output_infos.push(CompactionFile::new(info.output_level, number));
-            report.output_files.push(table_path(&dirs, number));
+            report.output_files.push(path(number));
         }
         let at_output = report.input_infos.iter();
         let output_level = i64::from(info.output_level);
         let at_output = at_output.filter(|f| f.store.int("level") == output_level).count() as u64;
+        for table in info.tables.values() {
+            let properties = Properties::new(&table.properties);
+            report.table_properties.push((bytes(&table.path).to_vec(), properties));
+        }
+        report.store.put("table_properties_count", info.tables.len() as u64);
         report.fill(info, at_output);
         report.fill_stats(info, at_output);
         report

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice::backup::{BackupEngineOptions, RestoreMode, RestoreOptions};
+use pumice::backup::{BackupEngineOptions, RestoreMode, RestoreOptions, ShareFilesNaming};
 use pumice::{
     BottommostLevelCompaction, CancelFlag, CompactFilesOptions, CompactRangeOptions, Error,
     FlushOptions, IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
@@ -70,6 +70,8 @@ impl Fields for ReadOptions {
             deadline_micros: store.bits("deadline"),
             io_timeout_micros: store.bits("io_timeout"),
             tailing: store.flag("tailing"),
+            ignore_range_deletions: store.flag("ignore_range_deletions"),
+            max_skippable_internal_keys: store.bits("max_skippable_internal_keys"),
             ..pumice::ReadOptions::DEFAULT
         };
     }
@@ -97,12 +99,6 @@ impl ReadOptions {
     /// NotSupported.
     pub fn check(&self) -> Result<()> {
         let store = &self.store;
-        for (name, harmless) in [("ignore_range_deletions", 0), ("max_skippable_internal_keys", 0)]
-        {
-            if store.bits(name) != harmless {
-                return Err(unsupported(name, store.int(name)));
-            }
-        }
         if self.has_timestamp {
             return Err(Error::not_supported("user-defined timestamps"));
         }
@@ -178,6 +174,8 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
         },
         allow_write_stall: store.flag("allow_write_stall"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
+        canceled: None,
+        target_path_id: u32::try_from(store.int("target_path_id")).unwrap_or(u32::MAX),
     }
 }
 
@@ -190,6 +188,7 @@ pub fn compact_files(store: &Store, canceled: Option<CancelFlag>) -> CompactFile
         output_file_size_limit: store.bits("output_file_size_limit"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
         canceled,
+        output_path_id: None,
     }
 }
 
@@ -258,12 +257,28 @@ impl BackupOptions {
     /// # Errors
     /// NotSupported, naming the option.
     pub fn check(&self) -> Result<()> {
-        for name in ["share_table_files", "share_files_with_checksum"] {
-            if self.store.bits(name) != 1 {
-                return Err(Error::not_supported(format!("BackupEngineOptions.{name}=0")));
-            }
+        if self.naming().is_none() {
+            let naming = self.store.int("share_files_with_checksum_naming");
+            let text = format!("BackupEngineOptions.share_files_with_checksum_naming={naming}");
+            return Err(Error::invalid_argument(text));
         }
-        Ok(())
+        match self.store.int("schema_version") {
+            1 | 2 => Ok(()),
+            other => Err(Error::invalid_argument(format!(
+                "Only BackupEngineOptions::schema_version 1 and 2 are supported, not {other}"
+            ))),
+        }
+    }
+
+    fn naming(&self) -> Option<ShareFilesNaming> {
+        const SIZE: i64 = 1 << 31;
+        // An `int` of C, whose highest bit is a flag, which names by checksum ignore.
+        match self.store.int("share_files_with_checksum_naming") & 0xffff_ffff {
+            number if number & !SIZE == 1 => Some(ShareFilesNaming::LegacyCrc32cAndFileSize),
+            2 => Some(ShareFilesNaming::UseDbSessionId),
+            number if number == SIZE | 2 => Some(ShareFilesNaming::UseDbSessionIdAndFileSize),
+            _ => None,
+        }
     }
 
     /// The engine's options.
@@ -271,6 +286,10 @@ impl BackupOptions {
         BackupEngineOptions {
             backup_log_files: self.store.flag("backup_log_files"),
             callback_trigger_interval_size: self.store.bits("callback_trigger_interval_size"),
+            share_table_files: self.store.flag("share_table_files"),
+            share_files_with_checksum: self.store.flag("share_files_with_checksum"),
+            share_files_with_checksum_naming: self.naming().unwrap_or_default(),
+            schema_version: u32::try_from(self.store.int("schema_version")).unwrap_or(1),
         }
     }
 

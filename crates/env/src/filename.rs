@@ -7,6 +7,7 @@ use crate::file_system::{FileSystem, write_file};
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a file in a database directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,25 +69,40 @@ pub type PathId = u32;
 
 /// The directories of a database's tables, by path id: the only way to the path of a table.
 ///
-/// A database has one directory today, its own, whose id is [`TableDirs::OWN`].
-#[derive(Clone, Debug)]
-pub struct TableDirs(Vec<PathBuf>);
+/// A column family without `cf_paths` or `db_paths` has one directory, the database's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDirs(Arc<[PathBuf]>);
 
 impl TableDirs {
-    /// The id of the first directory.
+    /// The id of the first directory, in which new tables of memtables are.
     pub const OWN: PathId = 0;
 
     /// Of a database in `dir`.
     pub fn of(dir: impl Into<PathBuf>) -> Self {
-        TableDirs(vec![dir.into()])
+        TableDirs([dir.into()].into())
+    }
+
+    /// Those directories, or `own` if there are none.
+    pub fn new(dirs: impl IntoIterator<Item = PathBuf>, own: &Path) -> Self {
+        let dirs: Arc<[PathBuf]> = dirs.into_iter().collect();
+        if dirs.is_empty() { TableDirs::of(own) } else { TableDirs(dirs) }
+    }
+
+    /// The directories, by path id; at least one.
+    pub fn all(&self) -> &[PathBuf] {
+        &self.0
     }
 
     /// `DIR/NNNNNN.sst`, the path of table `number` in the directory with that id; as in RocksDB
     /// (`TableFileName`) the last directory stands for ids that there are not.
     pub fn table(&self, path_id: PathId, number: u64) -> PathBuf {
+        numbered(self.dir(path_id), number, "sst")
+    }
+
+    /// The directory with that id, or the last one.
+    pub fn dir(&self, path_id: PathId) -> &Path {
         let last = self.0.len() - 1;
-        let dir = &self.0[usize::try_from(path_id).map_or(last, |at| at.min(last))];
-        numbered(dir, number, "sst")
+        &self.0[usize::try_from(path_id).map_or(last, |at| at.min(last))]
     }
 
     /// `DIR/NNNNNN.blob`, the path of blob file `number`: they are in the first directory.
@@ -98,6 +114,10 @@ impl TableDirs {
 /// `NNNNNN.sst` without a directory, as listings show it.
 pub fn table_file_name(number: u64) -> String {
     format!("{number:06}.sst")
+}
+/// `NNNNNN.blob` without a directory, as listings show it.
+pub fn blob_file_name(number: u64) -> String {
+    format!("{number:06}.blob")
 }
 /// `DIR/NNNNNN.blob`.
 pub fn blob_file(dir: &Path, number: u64) -> PathBuf {

@@ -78,6 +78,8 @@ pub struct LeveledOptions {
     pub reserved_last_level: bool,
     /// Files end where the first bytes of keys, so many of them, change.
     pub partition_prefix: Option<usize>,
+    /// Bytes that each directory of tables is meant for; empty for one directory.
+    pub path_sizes: Vec<u64>,
 }
 
 impl LeveledOptions {
@@ -92,6 +94,13 @@ impl LeveledOptions {
         let Some(len) = self.partition_prefix else { return false };
         let (first, last) = (first.as_bytes(), last.as_bytes());
         first[..len.min(first.len())] != last[..len.min(last.len())]
+    }
+
+    /// The static target of the level below `level`, whose target is `bytes`.
+    pub fn next_level_bytes(&self, level: usize, bytes: u64) -> u64 {
+        let additional = self.max_bytes_for_level_multiplier_additional.get(level);
+        let additional = f64::from(additional.copied().unwrap_or(1));
+        scale(bytes, self.max_bytes_for_level_multiplier * additional)
     }
 
     /// `max_compaction_bytes` with its default filled in.

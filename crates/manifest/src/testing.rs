@@ -226,6 +226,7 @@ pub fn leveled_options(command: &Command) -> LeveledOptions {
         compression: CompressionChoice::default(),
         reserved_last_level: false,
         partition_prefix: None,
+        path_sizes: Vec::new(),
     };
     for (name, value) in &command.args {
         match name.as_str() {

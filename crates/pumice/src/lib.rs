@@ -129,7 +129,7 @@ pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
 pub use db::builder::DbBuilder;
-pub use db::file_api::KeyRange;
+pub use db::file_api::{CompactedFiles, KeyRange};
 pub use db::forms::futures::DbFuture;
 pub use db::store::Store;
 pub use db::stream::EntryStream;
@@ -164,9 +164,10 @@ pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
 pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
 pub use stats::listener::{
-    BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,
-    FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo, TableFileCreationInfo,
-    TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+    BackgroundErrorReason, CompactionJobInfo, CompactionReason, CompactionTable,
+    ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,
+    TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
+    WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
 pub use transactions::{

@@ -1,7 +1,7 @@
 //! `cargo xtask capi`: the C library, `librocksdb.so` and `librocksdb.a`, with its header and its
 //! pkg-config file, in `target/capi` and, with `--install PREFIX`, below a prefix.
 //!
-//! `--bench` measures calls from C instead: [`bench`].
+//! `--bench` measures calls from C instead: [`bench`]. `--deb` makes Debian packages: [`deb`].
 //!
 //! The static library is one object in which only the interface's names are visible: Rust's
 //! standard library and the C codecs in it can meet others in the same program.
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod deb;
 
 /// The version of RocksDB whose interface this is.
 const VERSION: &str = "11.12.0";
@@ -23,6 +24,8 @@ const LINKS: [&str; 3] = ["librocksdb.so", "librocksdb.so.11", "librocksdb.so.11
 pub fn run(root: &Path, args: &[&str]) -> ExitCode {
     let done = match args {
         ["--bench", rest @ ..] => bench::run(root, rest),
+        ["--deb", "--try", rest @ ..] => deb::attempt(root, rest),
+        ["--deb", rest @ ..] => deb::packages(root, "", rest).map(drop),
         _ => build(root, args),
     };
     match done {
@@ -174,7 +177,11 @@ fn call(program: &str, args: &[&str]) -> Result<(), String> {
     }
 }
 
+/// Copies a file. One that is there is removed first: programs that use it keep the old one.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    if to.exists() {
+        fs::remove_file(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
     fs::copy(from, to).map(drop).map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))
 }
 

@@ -12,7 +12,7 @@ use crate::ffi::from::{Out, State, Taken, Text};
 use crate::ffi::generated::rocksdb_restore_options_t;
 use crate::ffi::into::{Lent, New};
 use crate::ffi::macros::c_api;
-use crate::ffi::progress::{Progress, ProgressFn};
+use crate::ffi::progress::{LeftOut, LeftOutFn, Progress, ProgressFn};
 use crate::ffi::types::{BackupCreation, BackupList, Backups, Limiter, Options};
 
 fn open(options: &BackupOptions, env: &Env) -> Result<New<Backups>> {
@@ -27,11 +27,13 @@ fn open(options: &BackupOptions, env: &Env) -> Result<New<Backups>> {
 }
 
 fn create(backups: &Backups, db: &Db, options: &BackupCreation, note: &[u8]) -> Result<u32> {
-    let progress = || options.progress.tell();
+    let (progress, left_out) =
+        (|| options.progress.tell(), |path: &str| options.left_out.asks(path));
     let options = CreateBackupOptions {
         flush_before_backup: options.store().flag("flush_before_backup"),
         app_metadata: note,
         progress_callback: options.progress.call.map(|_| &progress as &dyn Fn()),
+        exclude_files_callback: options.left_out.call.map(|_| &left_out as &dyn Fn(&str) -> bool),
     };
     backups.0.create_backup_opt(db, &options)
 }
@@ -95,6 +97,12 @@ c_api! {
         options: &mut BackupCreation, state: State, progress: ProgressFn
     ) {
         options.progress = Progress { state, call: progress };
+    }
+
+    fn rocksdb_create_backup_options_set_exclude_files_callback(
+        options: &mut BackupCreation, state: State, call: LeftOutFn
+    ) {
+        options.left_out = LeftOut { state, call };
     }
 
     fn rocksdb_backup_engine_create_new_backup(backups: &Backups, db: &Database, errptr: Fail) {

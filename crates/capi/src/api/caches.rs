@@ -49,6 +49,11 @@ fn manager(bytes: usize, cache: Option<&Cache>, allow_stall: bool, policy: i32) 
     }
 }
 
+/// Which memtable is flushed first: the oldest, the largest, the largest of all databases.
+fn is_policy(number: i32) -> bool {
+    (0..=2).contains(&number)
+}
+
 c_api! {
     fn rocksdb_cache_create_lru(capacity: usize) -> New<Cache> {
         New(cache(capacity, 0, false))
@@ -141,14 +146,16 @@ c_api! {
 
     fn rocksdb_write_buffer_manager_create_with_policy(
         buffer_size: usize, allow_stall: bool, flush_policy: i32
-    ) -> New<BufferManager> {
-        New(manager(buffer_size, None, allow_stall, flush_policy))
+    ) -> Option<New<BufferManager>> {
+        let known = is_policy(flush_policy);
+        known.then(|| New(manager(buffer_size, None, allow_stall, flush_policy)))
     }
 
     fn rocksdb_write_buffer_manager_create_with_cache_and_policy(
         buffer_size: usize, cache: &Cache, allow_stall: bool, flush_policy: i32
-    ) -> New<BufferManager> {
-        New(manager(buffer_size, Some(cache), allow_stall, flush_policy))
+    ) -> Option<New<BufferManager>> {
+        let known = is_policy(flush_policy);
+        known.then(|| New(manager(buffer_size, Some(cache), allow_stall, flush_policy)))
     }
 
     fn rocksdb_write_buffer_manager_flush_policy(manager: &BufferManager) -> i32 {
@@ -156,7 +163,9 @@ c_api! {
     }
 
     fn rocksdb_write_buffer_manager_set_flush_policy(manager: &mut BufferManager, policy: i32) {
-        manager.flush_policy = policy;
+        if is_policy(policy) {
+            manager.flush_policy = policy;
+        }
     }
 
     fn rocksdb_write_buffer_manager_enabled(manager: &BufferManager) -> bool {

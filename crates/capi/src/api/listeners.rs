@@ -48,6 +48,10 @@ c_api! {
         }
     }
 
+    fn rocksdb_reset_status(status: &mut Status) {
+        status.0 = None;
+    }
+
     fn rocksdb_status_ptr_get_error(status: &Status, errptr: Fail) {
         status.0.clone().map_or(Ok(()), Err)
     }
@@ -112,21 +116,22 @@ c_api! {
     }
 
     fn rocksdb_compactionjobinfo_table_properties_key_at(
-        _info: &CompactionInfo, _index: usize, length: Out<'_, usize>
+        info: &CompactionInfo, index: usize, length: Out<'_, usize>
     ) -> Lent {
-        lend(None, length)
+        lend(info.table_properties.get(index).map(|(path, _)| path.as_slice()), length)
     }
 
     fn rocksdb_compactionjobinfo_table_properties_value_at(
-        _info: &CompactionInfo, _index: usize
+        info: &CompactionInfo, index: usize
     ) -> Part<Properties> {
-        Part::of(None)
+        Part::of(info.table_properties.get(index).map(|(_, table)| table))
     }
 
     fn rocksdb_compactionjobinfo_table_properties_for_file(
-        _info: &CompactionInfo, _path: Bytes
+        info: &CompactionInfo, path: Bytes
     ) -> Part<Properties> {
-        Part::of(None)
+        let found = info.table_properties.iter().find(|(known, _)| known == path);
+        Part::of(found.map(|(_, table)| table))
     }
 
     fn rocksdb_flushjobinfo_table_properties(info: &FlushInfo) -> Part<Properties> {

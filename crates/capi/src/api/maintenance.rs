@@ -44,7 +44,8 @@ struct CompactFiles<'a> {
     db: &'a Database,
     options: &'a CompactFilesSettings,
     files: Vec<String>,
-    level: i32,
+    /// The level, and the path of the outputs: that of the level if it is negative.
+    to: (i32, i32),
 }
 
 impl CompactFiles<'_> {
@@ -54,12 +55,18 @@ impl CompactFiles<'_> {
         report: Option<&mut CompactionInfo>,
     ) -> Result<Vec<String>> {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
-        let options = requests::compact_files(self.options.store(), self.options.canceled.clone());
-        let outputs = self.db.db().compact_files_cf(&options, cf, &files, self.level)?;
+        let (canceled, (level, path)) = (self.options.canceled.clone(), self.to);
+        let options = pumice::CompactFilesOptions {
+            output_path_id: u32::try_from(path).ok(),
+            ..requests::compact_files(self.options.store(), canceled)
+        };
+        let done = self.db.db().compact_files_job_cf(&options, cf, &files, level)?;
+        let outputs = done.output_file_names;
         if let Some(report) = report {
+            report.store_mut().put("job_id", done.job_id);
             report.store_mut().put_text("cf_name", cf.name());
             report.store_mut().put("cf_id", u64::from(cf.id()));
-            report.store_mut().put_int("output_level", i64::from(self.level));
+            report.store_mut().put_int("output_level", i64::from(level));
             report.store_mut().put("input_files_count", files.len() as u64);
             report.store_mut().put("output_files_count", outputs.len() as u64);
             report.input_files = files.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -144,10 +151,11 @@ c_api! {
 
     fn rocksdb_compact_files(
         db: &Database, options: &CompactFilesSettings, files: Texts, output_level: i32,
-        _output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
+        output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
         count: Out<'_, usize>, report: Option<&mut CompactionInfo>, errptr: Fail
     ) {
-        let call = CompactFiles { db, options, files, level: output_level };
+        let to = (output_level, output_path_id);
+        let call = CompactFiles { db, options, files, to };
         let names = call.run(db.default_family(), report)?;
         give_names(&names, outputs, count);
         Ok(())
@@ -155,10 +163,11 @@ c_api! {
 
     fn rocksdb_compact_files_cf(
         db: &Database, cf: &Family, options: &CompactFilesSettings, files: Texts,
-        output_level: i32, _output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
+        output_level: i32, output_path_id: i32, outputs: Out<'_, *mut *mut std::ffi::c_char>,
         count: Out<'_, usize>, report: Option<&mut CompactionInfo>, errptr: Fail
     ) {
-        let call = CompactFiles { db, options, files, level: output_level };
+        let to = (output_level, output_path_id);
+        let call = CompactFiles { db, options, files, to };
         let names = call.run(&cf.0, report)?;
         give_names(&names, outputs, count);
         Ok(())

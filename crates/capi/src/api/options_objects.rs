@@ -48,9 +48,8 @@ fn deletions(options: &mut Options, window: usize, trigger: usize, ratio: f64) {
     factories.push(Arc::new(collector));
 }
 
-fn paths(list: &[&DbPath]) -> String {
-    let texts = list.iter().map(|path| format!("{}:{}", path.path.display(), path.target_size));
-    texts.collect::<Vec<_>>().join(";")
+fn paths(list: &[&DbPath]) -> Vec<pumice::options::DbPath> {
+    list.iter().map(|path| path.0.clone()).collect()
 }
 
 c_api! {
@@ -250,15 +249,15 @@ c_api! {
     }
 
     fn rocksdb_dbpath_create(path: Text<'_>, target_size: u64) -> New<DbPath> {
-        New(DbPath { path: path.path(), target_size })
+        New(DbPath(pumice::options::DbPath::new(path.path(), target_size)))
     }
 
     fn rocksdb_options_set_db_paths(options: &mut Options, list: List<DbPath>) {
-        options.values.set_missing("db_paths", &paths(&list));
+        options.values.engine.db.db_paths = paths(&list);
     }
 
     fn rocksdb_options_set_cf_paths(options: &mut Options, list: List<DbPath>) {
-        options.values.set_missing("cf_paths", &paths(&list));
+        options.values.engine.cf.cf_paths = paths(&list);
     }
 
     fn rocksdb_options_set_db_log_dir(options: &mut Options, path: Text<'_>) {

@@ -99,7 +99,82 @@ fn read_family(db: &Database, options: &ReadOptions, cf: &Family, keys: &[&[u8]]
     }
 }
 
+/// What a read with metadata gives besides the value.
+struct Metadata<'a> {
+    timestamp: Out<'a, *mut std::ffi::c_char>,
+    timestamp_length: Out<'a, usize>,
+    newer: Out<'a, u8>,
+}
+
+impl Metadata<'_> {
+    /// Reads a value. The timestamp of what is found is empty.
+    fn get(
+        mut self,
+        db: &Database,
+        options: &ReadOptions,
+        cf: &pumice::ColumnFamily,
+        key: &[u8],
+        length: Out<'_, usize>,
+    ) -> Result<Option<Copied>> {
+        let found = options.point().and_then(|options| {
+            if self.newer.wanted() {
+                let newer = db.db().newer_version_present_cf(cf, options, key)?;
+                self.newer.set(u8::from(newer));
+            }
+            db.get(options, cf, key)
+        });
+        if self.timestamp.wanted() && self.timestamp_length.wanted() {
+            let empty = matches!(found, Ok(Some(_))).then(|| Copied::of(&[]));
+            self.timestamp.set(crate::ffi::into::IntoC::into_c(empty));
+            self.timestamp_length.set(0);
+        }
+        copied(found, length)
+    }
+}
+
+/// Reads many values, and what was written after the snapshot.
+fn read_with_metadata(
+    db: &Database,
+    options: &ReadOptions,
+    read: crate::ffi::lists::MetadataGet<'_>,
+) {
+    let (keys, families) = (read.read.keys.clone(), read.read.families.clone());
+    let results = read_many(db, options, &keys, &families);
+    read.fill(results, |at| {
+        let cf = families.get(at).map_or(db.default_family(), |family| &family.0);
+        db.db().newer_version_present_cf(cf, options.point()?, keys[at])
+    });
+}
+
 c_api! {
+    fn rocksdb_get_with_metadata(
+        db: &Database, options: &ReadOptions, key: Bytes, length: Out<'_, usize>,
+        timestamp: Out<'_, *mut std::ffi::c_char>, timestamp_length: Out<'_, usize>,
+        newer: Out<'_, u8>, errptr: Fail
+    ) -> Option<Copied> {
+        let metadata = Metadata { timestamp, timestamp_length, newer };
+        metadata.get(db, options, db.default_family(), key, length)
+    }
+
+    fn rocksdb_get_cf_with_metadata(
+        db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, length: Out<'_, usize>,
+        timestamp: Out<'_, *mut std::ffi::c_char>, timestamp_length: Out<'_, usize>,
+        newer: Out<'_, u8>, errptr: Fail
+    ) -> Option<Copied> {
+        let metadata = Metadata { timestamp, timestamp_length, newer };
+        metadata.get(db, options, &cf.0, key, length)
+    }
+
+    fn rocksdb_multi_get_with_metadata(db: &Database, options: &ReadOptions, read: MetadataGet) {
+        read_with_metadata(db, options, read);
+    }
+
+    fn rocksdb_multi_get_cf_with_metadata(
+        db: &Database, options: &ReadOptions, read: MetadataGetCf
+    ) {
+        read_with_metadata(db, options, read);
+    }
+
     fn rocksdb_get(
         db: &Database, options: &ReadOptions, key: Bytes, length: Out<'_, usize>, errptr: Fail
     ) -> Option<Copied> {

@@ -30,6 +30,12 @@ pub fn forget<T>(handle: *mut T) {
     known::forget(handle);
 }
 
+/// A handle that is a part of another one: what was destroyed at its place before is forgotten.
+pub fn part<T>(handle: *mut T) -> *mut T {
+    known::revive(handle);
+    handle
+}
+
 /// The handle of a new object with the values of its type.
 pub fn create<T: Default>(function: &str) -> *mut T {
     guarded(function, || give(T::default()))
@@ -127,6 +133,10 @@ mod known {
         HANDLES.lock().live.remove(&handle.addr());
     }
 
+    pub fn revive<T>(handle: *mut T) {
+        HANDLES.lock().gone.remove(&handle.addr());
+    }
+
     pub fn remove<T>(handle: *mut T) {
         let mut handles = HANDLES.lock();
         if let Some(name) = handles.live.remove(&handle.addr()) {
@@ -159,6 +169,8 @@ mod known {
     pub fn remove<T>(_handle: *mut T) {}
     #[inline]
     pub fn forget<T>(_handle: *mut T) {}
+    #[inline]
+    pub fn revive<T>(_handle: *mut T) {}
     #[inline]
     pub fn check<T>(_function: &str, _handle: *mut T) {}
 }

@@ -141,7 +141,7 @@ impl<T> Part<T> {
 impl<T> IntoC for Part<T> {
     type Raw = *mut T;
     fn into_c(self) -> *mut T {
-        self.0
+        handle::part(self.0)
     }
     fn failed() -> *mut T {
         std::ptr::null_mut()

@@ -129,11 +129,16 @@ impl EventListener for Attached {
         self.tell(self.listener.calls.ingested, || Ingestion::new(info));
     }
     fn on_background_error(&self, reason: BackgroundErrorReason, error: &Error) {
-        let Some(call) = self.listener.calls.background_error else { return };
+        self.on_job_error(reason, error);
+    }
+    /// True if the program resets the status.
+    fn on_job_error(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+        let Some(call) = self.listener.calls.background_error else { return false };
         let mut status = Status(Some(error.clone()));
         let state = self.listener.owner.state.0;
         // SAFETY: invariant 4 of ffi.
         unsafe { call(state, background_error_reason(reason), &mut status) };
+        status.0.is_none()
     }
     fn on_stall_conditions_changed(&self, info: &WriteStallInfo) {
         self.report(self.listener.calls.stall_changed, || Stall::new(info));

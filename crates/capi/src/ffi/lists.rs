@@ -237,6 +237,65 @@ pub unsafe fn multi_get<'a>(
     }
 }
 
+/// A read of many keys that also tells what is newer than the snapshot.
+pub struct MetadataGet<'a> {
+    /// The read.
+    pub read: MultiGet<'a>,
+    timestamps: Option<(&'a mut [*mut c_char], &'a mut [usize])>,
+    newer: Option<&'a mut [u8]>,
+}
+
+impl MetadataGet<'_> {
+    /// Stores the results, in the order of the keys; timestamps are empty. `newer` is asked only
+    /// where it is wanted.
+    pub fn fill(
+        self,
+        results: Vec<Result<Option<PinnedSlice>>>,
+        newer: impl Fn(usize) -> Result<bool>,
+    ) {
+        let newer = |at| self.newer.is_some() && newer(at).unwrap_or(false);
+        let found: Vec<bool> = (0..results.len()).map(newer).collect();
+        if let Some(places) = self.newer {
+            places.iter_mut().zip(found).for_each(|(place, newer)| *place = u8::from(newer));
+        }
+        if let Some((values, lengths)) = self.timestamps {
+            lengths.fill(0);
+            for (value, result) in values.iter_mut().zip(&results) {
+                *value = match result {
+                    Ok(Some(_)) => c_memory::copy(&[]),
+                    _ => value_none(),
+                };
+            }
+        }
+        self.read.fill(results);
+    }
+}
+
+/// A read of many keys, with places that may be null for timestamps and what is newer.
+///
+/// # Safety
+/// Invariants 1 and 3 of `ffi`.
+pub unsafe fn metadata_get<'a>(
+    read: Option<MultiGet<'a>>,
+    (timestamps, lengths): (*mut *mut c_char, *mut usize),
+    newer: *mut u8,
+) -> Option<MetadataGet<'a>> {
+    let read = read?;
+    let count = read.keys.len();
+    let wanted = !timestamps.is_null() && !lengths.is_null();
+    // SAFETY: the caller's promise.
+    unsafe {
+        Some(MetadataGet {
+            timestamps: match wanted {
+                true => Some((places(timestamps, count)?, places(lengths, count)?)),
+                false => None,
+            },
+            newer: if newer.is_null() { None } else { Some(places(newer, count)?) },
+            read,
+        })
+    }
+}
+
 /// A read of many keys, whose values are handles.
 pub struct PinnedGet<'a> {
     /// The keys.

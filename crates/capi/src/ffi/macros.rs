@@ -235,6 +235,30 @@ macro_rules! c_fn {
             [$($take)* $a = $crate::ffi::lists::multi_get(NAME, f, (c, p, l), (v, s, e));]
             $($rest)* }
     };
+    // The same two, and places for timestamps and for what is newer than the snapshot.
+    ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
+     $a:ident : MetadataGet , $($rest:tt)*) => {
+        $crate::ffi::macros::c_fn! { [$($m)*] $n [$($r)?] $b
+            [$($raw)* c: usize, p: *const *const ::std::ffi::c_char, l: *const usize,
+             v: *mut *mut ::std::ffi::c_char, s: *mut usize,
+             t: *mut *mut ::std::ffi::c_char, k: *mut usize, w: *mut u8,
+             e: *mut *mut ::std::ffi::c_char,]
+            [$($take)* $a = $crate::ffi::lists::metadata_get($crate::ffi::lists::multi_get(
+                NAME, std::ptr::null_mut(), (c, p, l), (v, s, e)), (t, k), w);]
+            $($rest)* }
+    };
+    ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
+     $a:ident : MetadataGetCf , $($rest:tt)*) => {
+        $crate::ffi::macros::c_fn! { [$($m)*] $n [$($r)?] $b
+            [$($raw)* f: *mut *mut $crate::ffi::types::rocksdb_column_family_handle_t,
+             c: usize, p: *const *const ::std::ffi::c_char, l: *const usize,
+             v: *mut *mut ::std::ffi::c_char, s: *mut usize,
+             t: *mut *mut ::std::ffi::c_char, k: *mut usize, w: *mut u8,
+             e: *mut *mut ::std::ffi::c_char,]
+            [$($take)* $a = $crate::ffi::lists::metadata_get($crate::ffi::lists::multi_get(
+                NAME, f, (c, p, l), (v, s, e)), (t, k), w);]
+            $($rest)* }
+    };
     // Pinned values of many keys: count, keys, lengths, values, errors.
     ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
      $a:ident : PinnedGet , $($rest:tt)*) => {

@@ -4,7 +4,6 @@
 //! Thread safety: see each type.
 #![allow(non_camel_case_types, missing_docs)] // C's names.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::backup::{BackupEngine, BackupInfo};
@@ -21,7 +20,7 @@ use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
-use crate::ffi::progress::Progress;
+use crate::ffi::progress::{LeftOut, Progress};
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -268,11 +267,17 @@ pub struct BackupCreation {
     store: Store,
     /// Called while files are copied.
     pub progress: Progress,
+    /// The files that are left out.
+    pub left_out: LeftOut,
 }
 
 impl Default for BackupCreation {
     fn default() -> Self {
-        BackupCreation { store: Store::named("create_backup_options"), progress: Progress::NONE }
+        BackupCreation {
+            store: Store::named("create_backup_options"),
+            progress: Progress::NONE,
+            left_out: LeftOut::NONE,
+        }
     }
 }
 
@@ -494,10 +499,7 @@ pub struct Status(pub Option<Error>);
 
 /// A directory for tables.
 #[derive(Clone, Debug)]
-pub struct DbPath {
-    pub path: PathBuf,
-    pub target_size: u64,
-}
+pub struct DbPath(pub pumice::options::DbPath);
 
 /// Perf contexts are the thread's own; this is only a handle.
 #[derive(Clone, Debug, Default)]

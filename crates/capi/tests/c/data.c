@@ -190,6 +190,43 @@ static void logs(rocksdb_t* db) {
   rocksdb_wal_readoptions_destroy(o);
 }
 
+/* Reads without range deletions, and moves that skip at most so many entries. */
+static void limits(rocksdb_t* db, rocksdb_writeoptions_t* w) {
+  rocksdb_column_family_handle_t* cf = rocksdb_get_default_column_family_handle(db);
+  for (int i = 0; i < 10; i++) {
+    char key[8];
+    snprintf(key, sizeof key, "z%d", i);
+    rocksdb_put(db, w, key, 2, "v", 1, &err);
+    if (i == 3 || i == 4 || i == 5) rocksdb_delete(db, w, key, 2, &err);
+  }
+  rocksdb_delete_range_cf(db, w, cf, "z7", 2, "z9", 2, &err);
+  rocksdb_column_family_handle_destroy(cf);
+  said("fill");
+  for (int ignores = 0; ignores < 2; ignores++) {
+    for (uint64_t most = 0; most < 8; most++) {
+      rocksdb_readoptions_t* r = rocksdb_readoptions_create();
+      rocksdb_readoptions_set_ignore_range_deletions(r, (unsigned char)ignores);
+      rocksdb_readoptions_set_max_skippable_internal_keys(r, most);
+      printf("ignores %d, at most %d\n", ignores, (int)most);
+      size_t n;
+      TAKEN("z7", rocksdb_get(db, r, "z7", 2, &n, &err));
+      rocksdb_iterator_t* it = rocksdb_create_iterator(db, r);
+      for (rocksdb_iter_seek(it, "z", 1); rocksdb_iter_valid(it); rocksdb_iter_next(it))
+        BYTES("  next", rocksdb_iter_key(it, &n));
+      rocksdb_iter_get_error(it, &err);
+      said("forward");
+      for (rocksdb_iter_seek_to_last(it); rocksdb_iter_valid(it); rocksdb_iter_prev(it)) {
+        BYTES("  prev", rocksdb_iter_key(it, &n));
+        if (memcmp(rocksdb_iter_key(it, &n), "z0", 2) == 0) break;
+      }
+      rocksdb_iter_get_error(it, &err);
+      said("backward");
+      rocksdb_iter_destroy(it);
+      rocksdb_readoptions_destroy(r);
+    }
+  }
+}
+
 int main(void) {
   rocksdb_options_t* o = rocksdb_options_create();
   rocksdb_t* db = rocksdb_open(o, dir("none"), &err);
@@ -220,6 +257,7 @@ int main(void) {
   batches(db, w);
   scans(db, w);
   logs(db);
+  limits(db, w);
   rocksdb_close(db);
   rocksdb_options_set_error_if_exists(o, 1);
   db = rocksdb_open(o, dir("db"), &err);

@@ -209,3 +209,31 @@ fn exports_are_exchanged() {
     assert!(exported.iter().all(|text| *text == exported[0]), "{exported:#?}");
     assert!(imported.iter().all(|text| *text == imported[0]), "{imported:#?}");
 }
+
+/// Each library places tables as the other does, and goes on with what the other wrote.
+#[test]
+fn paths_are_exchanged() {
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let ours = folder_with(&shared_library(), &scratch.path().join("ours"));
+    let theirs = folder_with(&peer(), &scratch.path().join("theirs"));
+    let program = compiled("paths", scratch.path(), &ours, &[]);
+    let mut printed_by_all = Vec::new();
+    for (at, (first, second)) in
+        [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)].iter().enumerate()
+    {
+        let exchange = scratch.path().join(format!("exchange-{at}"));
+        std::fs::create_dir(&exchange).expect("a folder is made");
+        let run = |mode: &str, libraries: &Path| {
+            let set = [("MODE", mode), ("EXCHANGE", &*exchange.to_string_lossy())];
+            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &set)
+        };
+        printed_by_all.push([run("write", first), run("again", second)]);
+    }
+    let wanted = &printed_by_all[0];
+    assert!(wanted[0].contains("in /fast") && wanted[0].contains("in /large"), "{}", wanted[0]);
+    assert!(wanted[0].contains("in /rest") && wanted[1].contains("keys 160"), "{wanted:#?}");
+    for (at, printed) in printed_by_all.iter().enumerate() {
+        assert_eq!(printed[0], wanted[0], "{at}");
+        assert_eq!(printed[1], wanted[1], "{at}");
+    }
+}

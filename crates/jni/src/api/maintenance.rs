@@ -80,15 +80,20 @@ pub fn compact_files(
     cf: Option<&Family>,
     files: Vec<String>,
     level: i32,
-    _path: i32,
+    path: i32,
     report: i64,
 ) -> Result<Vec<String>> {
-    let options = requests::compact_files(options.store(), None);
+    let options = pumice::CompactFilesOptions {
+        output_path_id: u32::try_from(path).ok(),
+        ..requests::compact_files(options.store(), None)
+    };
     let cf = family(db, cf);
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
-    let outputs = db.db().compact_files_cf(&options, cf, &names, level)?;
+    let done = db.db().compact_files_job_cf(&options, cf, &names, level)?;
+    let outputs = done.output_file_names;
     if report != 0 {
         let report = crate::ffi::handle::write::<CompactionInfo>(report)?;
+        report.store_mut().put("job_id", done.job_id);
         report.store_mut().put_text("cf_name", cf.name());
         report.store_mut().put("cf_id", u64::from(cf.id()));
         report.store_mut().put_int("output_level", i64::from(level));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pumice::options::value::OptionValue;
-use pumice::options::{CompactOnDeletionCollectorFactory, MemtableFactory};
+use pumice::options::{CompactOnDeletionCollectorFactory, DbPath, MemtableFactory};
 use pumice::{CappedPrefix, CompressionType, Error, FixedPrefix};
 use pumice_binding::env::Env as Files;
 use pumice_binding::overlay::{Named, overlay};
@@ -405,9 +405,9 @@ pub fn end_collector(_env: Env<'_>, _collector: Taken<Collector>) -> Result<()> 
     Ok(())
 }
 
-fn paths(paths: &[String], sizes: &[i64]) -> String {
-    let both = paths.iter().zip(sizes).map(|(path, size)| format!("{path}:{size}"));
-    both.collect::<Vec<_>>().join(";")
+fn paths(paths: Vec<String>, sizes: &[i64]) -> Vec<DbPath> {
+    let both = paths.into_iter().zip(sizes);
+    both.map(|(path, size)| DbPath::new(path, size.cast_unsigned())).collect()
 }
 
 /// Java: Options|DBOptions.setDbPaths
@@ -417,7 +417,7 @@ pub fn set_db_paths(
     list: Vec<String>,
     sizes: Vec<i64>,
 ) -> Result<()> {
-    options.values.set_missing("db_paths", &paths(&list, &sizes));
+    options.values.engine.db.db_paths = paths(list, &sizes);
     Ok(())
 }
 
@@ -428,6 +428,6 @@ pub fn set_cf_paths(
     list: Vec<String>,
     sizes: Vec<i64>,
 ) -> Result<()> {
-    options.values.set_missing("cf_paths", &paths(&list, &sizes));
+    options.values.engine.cf.cf_paths = paths(list, &sizes);
     Ok(())
 }

@@ -9,8 +9,8 @@ use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, Result};
 use pumice_env::{FileOptions, IoKind, IoPriority, RateLimiter};
 
+use super::BackupEngine;
 use super::meta::FileEntry;
-use super::{BackupEngine, Known, SHARED};
 
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
@@ -48,24 +48,6 @@ impl BackupEngine {
         match self.stopped.load(Ordering::Acquire) {
             true => Err(Error::incomplete("Backup stopped")),
             false => Ok(()),
-        }
-    }
-
-    /// Copies a blob file, unless an intact backup has it. It has no session, so that its name says
-    /// its checksum, as in RocksDB.
-    pub(super) fn share_blob_file(
-        &self,
-        from: &Path,
-        number: u64,
-        known: &Known,
-        how: &How<'_>,
-    ) -> Result<FileEntry> {
-        let (bytes, crc) = (self.fs.file_size(from)?, self.read_crc(from)?);
-        let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.blob");
-        let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
-        match entries.find(|entry| entry.path == path) {
-            Some(entry) => self.with_crc(entry),
-            None => self.share_as(from, bytes, path, how),
         }
     }
 

@@ -34,12 +34,15 @@ pub(super) struct Meta {
     pub sequence: u64,
     pub note: Vec<u8>,
     pub files: Vec<FileEntry>,
+    /// Paths of files that were left out; only in schema 2.
+    pub excluded: Vec<String>,
 }
 
 impl Meta {
-    /// Schema 1.
-    pub fn encode(&self) -> String {
-        let mut out = format!("{}\n{}\n", self.timestamp, self.sequence);
+    /// In that schema.
+    pub fn encode(&self, schema: u32) -> String {
+        let version = if schema < 2 { "" } else { "schema_version 2.1\n" };
+        let mut out = format!("{version}{}\n{}\n", self.timestamp, self.sequence);
         if !self.note.is_empty() {
             let digits: String = self.note.iter().map(|byte| format!("{byte:02X}")).collect();
             out.push_str(&format!("metadata {digits}\n"));
@@ -48,6 +51,9 @@ impl Meta {
         for file in &self.files {
             let crc = file.crc.unwrap_or(0);
             out.push_str(&format!("{} crc32 {crc}\n", file.path));
+        }
+        for path in &self.excluded {
+            out.push_str(&format!("{path} ni::excluded true\n"));
         }
         out
     }
@@ -127,8 +133,9 @@ impl Meta {
         if !second && entry.crc.is_none() {
             return Err(bad("missing crc32"));
         }
-        if !excluded {
-            self.files.push(entry);
+        match excluded {
+            false => self.files.push(entry),
+            true => self.excluded.push(entry.path),
         }
         Ok(())
     }
@@ -149,15 +156,23 @@ mod tests {
     #[pumice_test_macros::test]
     fn both_schemas() {
         let entry = FileEntry { path: "private/1/CURRENT".into(), crc: Some(7), bytes: None };
-        let meta =
-            Meta { timestamp: 1, sequence: 2, note: vec![0, 0xab], files: vec![entry.clone()] };
+        let meta = Meta {
+            timestamp: 1,
+            sequence: 2,
+            note: vec![0, 0xab],
+            files: vec![entry.clone()],
+            ..Meta::default()
+        };
         let text = "1\n2\nmetadata 00AB\n1\nprivate/1/CURRENT crc32 7\n";
-        assert_eq!(meta.encode(), text);
+        assert_eq!(meta.encode(1), text);
         assert_eq!(Meta::decode(text, "m").unwrap(), meta);
         let second = "schema_version 2.1\n1\n2\nsome thing\n1\nprivate/1/CURRENT crc32 7 size 9 \
                       temp kHot\na/b ni::excluded true\n// FOOTER\nx\n";
         let read = Meta::decode(second, "m").unwrap();
         assert_eq!(read.files, [FileEntry { bytes: Some(9), ..entry }]);
+        assert_eq!(read.excluded, ["a/b"]);
+        let meta = Meta { excluded: read.excluded, ..meta };
+        assert_eq!(Meta::decode(&meta.encode(2), "m").unwrap(), meta);
         for wrong in [
             "",
             "1\n2\n",

@@ -4,19 +4,22 @@
 //! meta/<id>            says which files make backup <id>; a backup exists when this does
 //! private/<id>/        MANIFEST, CURRENT, OPTIONS and logs of that backup
 //! shared_checksum/     tables of all backups, named by number, session and size
+//! shared/              tables named by number alone, with `share_files_with_checksum=false`
 //! ```
 //! RocksDB restores backups made here, and this engine restores RocksDB's. Thread safety: calls on
 //! one engine take turns; the caller must make sure that only one engine at a time writes to a
 //! directory. Invariants: a meta file is written after all files that it names are durable, and
-//! removed before any of them. Not built: threads that copy, files left out on request.
+//! removed before any of them. Not built: threads that copy.
 
 mod copying;
 mod meta;
 mod options;
 mod restore;
+mod tables;
 
 pub use options::{
-    BackupEngineOptions, BackupInfo, BackupLimits, CreateBackupOptions, RestoreMode, RestoreOptions,
+    BackupEngineOptions, BackupInfo, BackupLimits, CreateBackupOptions, RestoreMode,
+    RestoreOptions, ShareFilesNaming,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +35,6 @@ use pumice_env::filename;
 use pumice_env::{FileSystem, create_dir_durably, write_file};
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
-use pumice_table::Table;
-use pumice_table::properties::EXTERNAL_VERSION;
 
 use crate::Db;
 use crate::engine::checkpoint::{KeepFiles, Moment};
@@ -140,13 +141,18 @@ impl BackupEngine {
     /// [`Self::create_backup`] with options.
     ///
     /// # Errors
-    /// As there; Incomplete after [`Self::stop_backup`].
+    /// As there; Incomplete after [`Self::stop_backup`]; InvalidArgument for files to be left out
+    /// without `schema_version` 2.
     pub fn create_backup_opt(&self, db: &Db, options: &CreateBackupOptions<'_>) -> Result<u32> {
         self.check_writable()?;
         self.check_not_stopped()?;
         let note = options.app_metadata;
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::invalid_argument("App metadata too large"));
+        }
+        if options.exclude_files_callback.is_some() && self.options.schema_version < 2 {
+            let text = "exclude_files_callback requires schema_version >= 2";
+            return Err(Error::invalid_argument(text));
         }
         let _turn = self.turn.lock();
         let known = self.load()?;
@@ -192,8 +198,15 @@ impl BackupEngine {
                 size += self.fs.file_size(&self.dir.join(&file.path))?;
             }
             let (timestamp, number_files) = (meta.timestamp, meta.files.len());
-            let app_metadata = meta.note;
-            list.push(BackupInfo { id, timestamp, size, number_files, app_metadata });
+            let (app_metadata, excluded_files) = (meta.note, meta.excluded);
+            list.push(BackupInfo {
+                id,
+                timestamp,
+                size,
+                number_files,
+                app_metadata,
+                excluded_files,
+            });
         }
         Ok(list)
     }
@@ -251,7 +264,8 @@ impl BackupEngine {
         wal_dir: impl AsRef<Path>,
     ) -> Result<()> {
         let _turn = self.turn.lock();
-        let meta = take(self.load()?, id)?;
+        let known = self.load()?;
+        let meta = completed(take(known.clone(), id)?, &known);
         self.restore(options, &meta, db_dir.as_ref(), wal_dir.as_ref())
     }
 
@@ -279,9 +293,11 @@ impl BackupEngine {
         wal_dir: impl AsRef<Path>,
     ) -> Result<()> {
         let _turn = self.turn.lock();
-        for meta in self.load()?.into_values().rev() {
+        let known = self.load()?;
+        for meta in known.values().rev().cloned() {
             match meta {
                 Ok(meta) => {
+                    let meta = completed(meta, &known);
                     return self.restore(options, &meta, db_dir.as_ref(), wal_dir.as_ref());
                 }
                 Err(error) if is_unknown(&error) => return Err(error),
@@ -396,14 +412,9 @@ impl BackupEngine {
         }
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
-        for file in &moment.tables {
-            meta.files.push(self.share(&inner.dir.table_of(file), file.number, known, &how)?);
-        }
-        for blob in &moment.blobs {
-            let number = blob.addition.number;
-            meta.files.push(self.share_blob_file(&inner.dir.blob(number), number, known, &how)?);
-        }
-        self.fs.sync_dir(&self.dir.join(SHARED))?;
+        self.save_tables(&moment.tables, (id, known), options, &how, &mut meta)?;
+        self.save_blob_files(&moment.blobs, (id, known), options, &how, &mut meta)?;
+        self.sync_shared()?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
             let crc = self.copy(&from, bytes, Some(&self.dir.join(&path)), &how)?;
@@ -419,68 +430,15 @@ impl BackupEngine {
         Ok(meta)
     }
 
-    /// Copies a table, unless an intact backup has it.
-    ///
-    /// Number, session and size tell the tables of databases apart, but not tables that were made
-    /// outside: ingested again after a restore, such a table may have another sequence number
-    /// stored in it.
-    fn share(&self, from: &Path, number: u64, known: &Known, how: &How<'_>) -> Result<FileEntry> {
-        let bytes = self.fs.file_size(from)?;
-        let properties = Table::read_properties(self.fs.open_random(from)?, bytes)?;
-        let session = &properties.db_session_id;
-        let named = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
-        let known_as = |path: &str| {
-            let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
-            entries.find(|entry| entry.path == path)
-        };
-        let made_outside = properties.collected(EXTERNAL_VERSION).is_some();
-        let crc = match known_as(&named) {
-            _ if session.is_empty() => self.read_crc(from)?,
-            None => return self.share_as(from, bytes, named, how),
-            Some(entry) => {
-                let entry = self.with_crc(entry)?;
-                if !made_outside {
-                    return Ok(entry);
-                }
-                match self.read_crc(from)? {
-                    crc if entry.crc == Some(crc) => return Ok(entry),
-                    crc => crc,
-                }
-            }
-        };
-        let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.sst");
-        match known_as(&path) {
-            Some(entry) => self.with_crc(entry),
-            None => self.share_as(from, bytes, path, how),
-        }
-    }
-
-    /// The entry with its checksum, which a meta file of schema 2 may lack.
-    fn with_crc(&self, entry: &FileEntry) -> Result<FileEntry> {
-        let crc = match entry.crc {
-            Some(crc) => crc,
-            None => self.read_crc(&self.dir.join(&entry.path))?,
-        };
-        Ok(FileEntry { crc: Some(crc), ..entry.clone() })
-    }
-
-    fn read_crc(&self, path: &Path) -> Result<u32> {
-        self.copy(path, None, None, &How::at(self.limits.backup.as_deref()))
-    }
-
-    fn share_as(&self, from: &Path, bytes: u64, path: String, how: &How<'_>) -> Result<FileEntry> {
-        let to = self.dir.join(&path);
-        let name = &path[SHARED.len() + 1..];
-        let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
-        let crc = self.copy(from, Some(bytes), Some(&temporary), how)?;
-        self.fs.rename(&temporary, &to)?;
-        Ok(FileEntry { path, crc: Some(crc), bytes: None })
-    }
-
     fn write_meta(&self, id: u32, meta: &Meta) -> Result<()> {
         let dir = self.dir.join(META);
         let temporary = dir.join(format!(".{id}.tmp"));
-        write_file(&*self.fs, &temporary, meta.encode().as_bytes(), true)?;
+        write_file(
+            &*self.fs,
+            &temporary,
+            meta.encode(self.options.schema_version).as_bytes(),
+            true,
+        )?;
         self.fs.rename(&temporary, &dir.join(id.to_string()))?;
         self.fs.sync_dir(&dir)?;
         self.fs.sync_dir(&self.dir)
@@ -566,6 +524,20 @@ fn private_files(
 fn is_unknown(error: &Error) -> bool {
     let damaged = error.is_corruption() || error.kind() == ErrorKind::NotSupported;
     !damaged && !error.is_not_found()
+}
+
+/// The backup with the files that were left out of it and are in another one.
+fn completed(mut meta: Meta, known: &Known) -> Meta {
+    let saved = || known.values().flatten().flat_map(|meta| &meta.files);
+    let (files, excluded) = (&mut meta.files, &mut meta.excluded);
+    excluded.retain(|path| match saved().find(|entry| entry.path == *path) {
+        Some(entry) => {
+            files.push(entry.clone());
+            false
+        }
+        None => true,
+    });
+    meta
 }
 
 fn take(mut known: Known, id: u32) -> Result<Meta> {

@@ -21,6 +21,20 @@ pub struct BackupInfo {
     pub number_files: usize,
     /// What the caller noted.
     pub app_metadata: Vec<u8>,
+    /// The files that were left out of it, by their paths in the directory of the backups.
+    pub excluded_files: Vec<String>,
+}
+
+/// How a table is named that backups share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShareFilesNaming {
+    /// By its checksum and size: each table is read twice.
+    LegacyCrc32cAndFileSize,
+    /// By the session that wrote it.
+    UseDbSessionId,
+    /// By the session that wrote it and its size.
+    #[default]
+    UseDbSessionIdAndFileSize,
 }
 
 /// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
@@ -47,11 +61,29 @@ pub struct BackupEngineOptions {
     pub backup_log_files: bool,
     /// A progress call-back is called once for so many bytes of a file that were copied.
     pub callback_trigger_interval_size: u64,
+    /// Backups share their tables; without it each has its own copies.
+    pub share_table_files: bool,
+    /// The names of shared tables tell those of several databases apart. Without it a name is the
+    /// table's number alone: the directory may then be of one database only, which was never
+    /// restored to an older state.
+    pub share_files_with_checksum: bool,
+    /// How shared tables are named; those that have no session of their own, and those that were
+    /// ingested with another contents, by checksum and size.
+    pub share_files_with_checksum_naming: ShareFilesNaming,
+    /// The format of the meta files: 1, which all versions of RocksDB read, or 2.
+    pub schema_version: u32,
 }
 
 impl Default for BackupEngineOptions {
     fn default() -> Self {
-        BackupEngineOptions { backup_log_files: true, callback_trigger_interval_size: 4 << 20 }
+        BackupEngineOptions {
+            backup_log_files: true,
+            callback_trigger_interval_size: 4 << 20,
+            share_table_files: true,
+            share_files_with_checksum: true,
+            share_files_with_checksum_naming: ShareFilesNaming::default(),
+            schema_version: 1,
+        }
     }
 }
 
@@ -65,6 +97,10 @@ pub struct CreateBackupOptions<'a> {
     pub app_metadata: &'a [u8],
     /// Called while files are copied, by the task that makes the backup.
     pub progress_callback: Option<&'a dyn Fn()>,
+    /// Asked of each table that would be copied into `shared_checksum`, by its path in the
+    /// directory of the backups; true leaves it out. A restore then needs another backup in the
+    /// directory that has it, or the table itself in its place. Needs `schema_version` 2.
+    pub exclude_files_callback: Option<&'a dyn Fn(&str) -> bool>,
 }
 
 impl std::fmt::Debug for CreateBackupOptions<'_> {
@@ -73,6 +109,7 @@ impl std::fmt::Debug for CreateBackupOptions<'_> {
             .field("flush_before_backup", &self.flush_before_backup)
             .field("app_metadata", &self.app_metadata)
             .field("progress_callback", &self.progress_callback.is_some())
+            .field("exclude_files_callback", &self.exclude_files_callback.is_some())
             .finish()
     }
 }

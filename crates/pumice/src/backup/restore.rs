@@ -37,7 +37,13 @@ impl BackupEngine {
                 None => Err(Error::corruption(format!("{}: not a file of a database", file.path))),
             }
         };
-        let targets = meta.files.iter().map(target).collect::<Result<Vec<_>>>()?;
+        let absent = meta.excluded.iter().map(|path| {
+            let path = path.clone();
+            FileEntry { path, crc: None, bytes: None }
+        });
+        let (there, files) = (meta.files.len(), meta.files.iter().cloned().chain(absent));
+        let files: Vec<FileEntry> = files.collect();
+        let targets = files.iter().map(target).collect::<Result<Vec<_>>>()?;
         if !targets.contains(&temporary) {
             return Err(Error::corruption("the backup has no CURRENT"));
         }
@@ -45,13 +51,19 @@ impl BackupEngine {
             create_dir_durably(&*self.fs, dir, false)?;
         }
         let lock = self.fs.lock(&filename::lock_file(db_dir))?;
+        let kept = self.kept(options.mode, &files, &targets)?;
+        if let Some(at) = (there..files.len()).find(|at| !kept.contains(&targets[*at])) {
+            return Err(Error::invalid_argument(format!(
+                "Excluded file {} not found in any of the backup directories!",
+                files[at].path
+            )));
+        }
         // CURRENT first: without it there is no database, whatever happens next.
         let current = filename::current_file(db_dir);
         if self.fs.exists(&current)? {
             self.fs.remove(&current)?;
             self.fs.sync_dir(db_dir)?;
         }
-        let kept = self.kept(options.mode, meta, &targets)?;
         let archive = filename::archive_dir(wal_dir);
         if options.keep_log_files {
             self.return_logs(&archive, wal_dir)?;
@@ -60,7 +72,7 @@ impl BackupEngine {
             self.remove_database_files(dir, options.keep_log_files, &kept)?;
         }
         let how = How::at(self.limits.restore.as_deref());
-        for (file, to) in meta.files.iter().zip(&targets).filter(|(_, to)| !kept.contains(*to)) {
+        for (file, to) in files.iter().zip(&targets).filter(|(_, to)| !kept.contains(*to)) {
             let from = self.dir.join(&file.path);
             let crc = self.copy(&from, None, Some(to), &how)?;
             check_crc(file, crc, &from, to)?;
@@ -77,11 +89,11 @@ impl BackupEngine {
     fn kept(
         &self,
         mode: RestoreMode,
-        meta: &Meta,
+        files: &[FileEntry],
         targets: &[PathBuf],
     ) -> Result<BTreeSet<PathBuf>> {
         let mut kept = BTreeSet::new();
-        for (file, to) in meta.files.iter().zip(targets) {
+        for (file, to) in files.iter().zip(targets) {
             let name = to.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
             let is_table = matches!(filename::parse(name), Some((_, FileType::Table)));
             if !is_table || mode == RestoreMode::PurgeAllFiles || !self.fs.exists(to)? {

@@ -2,8 +2,9 @@
 //!
 //! Thread safety: an environment is shared by all jobs of a database.
 
-use pumice_base::{FileNumber, Result};
+use pumice_base::Result;
 use pumice_port::lane::Lane;
+use std::path::Path;
 
 use crate::callbacks::Entered;
 use crate::options::requests::CancelFlag;
@@ -35,5 +36,5 @@ pub(crate) trait CompactionEnv: OutputEnv {
     ///
     /// # Errors
     /// IoError if the database must not grow that much.
-    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()>;
+    fn end_output(&self, path: &Path, bytes: u64) -> Result<()>;
 }

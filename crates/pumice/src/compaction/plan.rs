@@ -254,7 +254,7 @@ impl CompactionPlan {
                 Some(pick) => ManualPick::Pick { pick: Box::new(pick), resume_at: None },
                 None => ManualPick::Nothing,
             },
-            Rules::Universal(universal) => universal.pick_all(&context),
+            Rules::Universal(universal) => universal.pick_all(&context, range.path_id),
             Rules::Leveled => picker::pick_range(&context, range),
         }
     }
@@ -410,6 +410,7 @@ pub(super) fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
         reserved_last_level: options.cf_allow_ingest_behind,
+        path_sizes: options.cf_paths.iter().map(|path| path.target_size).collect(),
         partition_prefix: options.sst_partitioner_factory.prefix_len(),
     }
 }

@@ -417,11 +417,12 @@ impl Writer<'_> {
     fn spec(&self, number: FileNumber) -> OutputSpec {
         OutputSpec {
             number,
+            path_id: self.job.pick.outputs.path_id,
             level: self.job.pick.output_level,
             base_level: self.job.base_level,
             bottommost: self.job.pick.bottommost,
             deepest: self.job.pick.deepest,
-            compression: self.job.pick.compression,
+            compression: self.job.pick.outputs.compression,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
             expected_bytes: self.job.expected_bytes,
@@ -469,9 +470,9 @@ impl Writer<'_> {
         let written = output.finish(&*self.job.env, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
         self.blobs_out.merge(written.references);
-        let (number, bytes) = (written.meta.number, written.meta.file_size);
+        let (path, bytes) = (self.job.cf.table_of(&written.meta), written.meta.file_size);
         self.files.push(written.meta);
-        self.job.env.end_output(number, bytes)
+        self.job.env.end_output(&path, bytes)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -542,6 +542,19 @@ impl Db {
     pub fn verify_file_checksums_opt(&self, options: &ReadOptions) -> Result<()> {
         live_files::verify_file_checksums(self.inner(), options)
     }
+    /// Whether `key` was written after the snapshot of `options`, by a deletion of a range over it
+    /// too; false without a snapshot. RocksDB's `newer_version_present`. May read tables.
+    ///
+    /// # Errors
+    /// As [`Db::get_cf_opt`].
+    pub fn newer_version_present_cf(
+        &self,
+        cf: &ColumnFamily,
+        options: &ReadOptions,
+        key: &[u8],
+    ) -> Result<bool> {
+        self.inner().newer_version_present(options, self.live(cf)?, key)
+    }
     /// By how much the tickers of the statistics grew in each period of `stats_persist_period_sec`
     /// that ended from `start_time` to before `end_time`, seconds since 1970, oldest first. The
     /// samples are in memory, as many as `stats_history_buffer_size` holds, since this open. Empty

@@ -5,6 +5,7 @@
 //! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
 //! compaction reads or an ingestion replaces.
 
+use pumice_base::narrow::to_usize;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +45,32 @@ use crate::version::family::{CfData, ColumnFamily};
 /// # }
 /// ```
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// What [`Db::compact_files_job_cf`] did.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-compacted-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CompactFilesOptions, CompactedFiles};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let (how, name) = (CompactFilesOptions::default(), db.live_files_metadata()[0].name.clone());
+/// let done: CompactedFiles =
+///     db.compact_files_job_cf(&how, db.default_column_family(), &[&name], 3)?;
+/// assert_eq!((done.job_id > 0, done.output_file_names.len()), (true, 1));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactedFiles {
+    /// The job's number.
+    pub job_id: u64,
+    /// Names of the new files, as in [`crate::LiveFile::name`].
+    pub output_file_names: Vec<String>,
+}
 
 impl Db {
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
@@ -231,6 +258,21 @@ impl Db {
         input_file_names: &[&str],
         output_level: i32,
     ) -> Result<Vec<String>> {
+        let done = self.compact_files_job_cf(options, cf, input_file_names, output_level)?;
+        Ok(done.output_file_names)
+    }
+
+    /// [`Db::compact_files_cf`], and the number that listeners know the job by.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact_files_job_cf(
+        &self,
+        options: &CompactFilesOptions,
+        cf: &ColumnFamily,
+        input_file_names: &[&str],
+        output_level: i32,
+    ) -> Result<CompactedFiles> {
         let data = self.live(cf)?;
         let request = FilesRequest {
             family: data.name.clone(),
@@ -238,9 +280,15 @@ impl Db {
             output_level,
             compression: options.compression,
             output_file_size_limit: options.output_file_size_limit.max(1),
+            path_id: options.output_path_id,
         };
-        let outputs = self.inner().compact_files(data, request, options)?;
-        Ok(outputs.iter().map(|number| format!("/{}", table_file_name(*number))).collect())
+        if options.output_path_id.is_some_and(|id| to_usize(id.into()) >= data.dirs.all().len()) {
+            return Err(Error::invalid_argument("Invalid output path ID"));
+        }
+        let written = self.inner().compact_files(data, request, options)?;
+        let name = |number: &u64| format!("/{}", table_file_name(*number));
+        let output_file_names = written.files.iter().map(name).collect();
+        Ok(CompactedFiles { job_id: written.job, output_file_names })
     }
 }
 

@@ -13,6 +13,7 @@
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
 
+use crate::state::family::CfState;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,8 +38,10 @@ const LOCK_EXTENSION: &str = ".lock";
 
 /// The files of one state.
 pub(crate) struct Moment {
-    pub tables: Vec<Arc<FileMetaData>>,
-    pub blobs: Vec<Arc<SharedBlobFile>>,
+    /// With their paths.
+    pub tables: Vec<(Arc<FileMetaData>, PathBuf)>,
+    /// With their paths.
+    pub blobs: Vec<(Arc<SharedBlobFile>, PathBuf)>,
     /// With the bytes that belong to the moment.
     pub manifest: (FileNumber, u64),
     /// 0 for none.
@@ -115,12 +118,14 @@ impl DbInner {
         let moment = self.note_moment()?;
         create_dir_durably(&*self.dir.fs, staging, false)?;
         let (staged, mut linking) = (TableDirs::of(staging), true);
-        for file in &moment.tables {
-            let (from, to) = (self.dir.table_of(file), staged.table(TableDirs::OWN, file.number));
-            self.dir.link_or_copy(&from, &to, &mut linking)?;
+        for (file, from) in &moment.tables {
+            // All in one directory, as the database is opened without paths.
+            let to = staged.table(TableDirs::OWN, file.number);
+            self.dir.link_or_copy(from, &to, &mut linking)?;
         }
-        for number in moment.blobs.iter().map(|blob| blob.addition.number) {
-            self.dir.link_or_copy(&self.dir.blob(number), &staged.blob(number), &mut linking)?;
+        for (blob, from) in &moment.blobs {
+            let to = staged.blob(blob.addition.number);
+            self.dir.link_or_copy(from, &to, &mut linking)?;
         }
         let (manifest, bytes) = moment.manifest;
         let from = filename::manifest_file(&self.dir.path, manifest);
@@ -188,10 +193,16 @@ impl DbInner {
         let manifest_bytes = self.dir.fs.file_size(&path)?;
         let (tables, blobs, options) = {
             let state = self.state.lock();
-            let files = state.cfs.values().flat_map(|cf| cf.files()).cloned();
-            let blobs = state.cfs.values().flat_map(|cf| cf.version.blob_files().values());
-            let blobs = blobs.map(|blob| Arc::clone(&blob.shared)).collect();
-            (files.collect(), blobs, state.files.options_file_number)
+            let placed = |cf: &CfState| -> Vec<_> {
+                cf.files().map(|file| (Arc::clone(file), cf.data.table_of(file))).collect()
+            };
+            let tables = state.cfs.values().flat_map(placed).collect();
+            let placed = |cf: &CfState| -> Vec<_> {
+                let blobs = cf.version.blob_files().iter();
+                blobs.map(|(number, b)| (Arc::clone(&b.shared), cf.data.blob(*number))).collect()
+            };
+            let blobs = state.cfs.values().flat_map(placed).collect();
+            (tables, blobs, state.files.options_file_number)
         };
         let mut wal = self.logs.wal.lock();
         wal.flush(false)?;
@@ -356,7 +367,7 @@ mod tests {
         let keep = KeepFiles::new(db.inner());
         let moment = db.inner().note_moment().unwrap();
         // The moment itself keeps its files, too.
-        let tables: Vec<u64> = moment.tables.iter().map(|file| file.number).collect();
+        let tables: Vec<u64> = moment.tables.iter().map(|(file, _)| file.number).collect();
         drop(moment);
         assert_eq!((tables.len(), allowed()), (2, 0));
         db.enable_file_deletions();

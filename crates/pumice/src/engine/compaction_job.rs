@@ -140,10 +140,10 @@ impl DbInner {
             Ok(written) => written,
             Err(error) => {
                 let mut state = self.state.lock();
-                numbers
-                    .iter()
-                    .for_each(|number| self.dir.discard_output(&mut state.files, *number));
-                self.dir.discard_blob_files(&mut state.files, &blobs);
+                for number in &numbers {
+                    state.files.discard_output(*number, work.output_path(*number));
+                }
+                state.files.discard_blob_files(&work.cf, &blobs);
                 return Err(error);
             }
         };
@@ -155,22 +155,22 @@ impl DbInner {
                 match &installed {
                     Ok(()) => _ = state.files.pending_outputs.remove(number),
                     Err(error) if dropped(error) => {
-                        self.dir.discard_output(&mut state.files, *number)
+                        state.files.discard_output(*number, work.output_path(*number));
                     }
-                    Err(_) => self.dir.abandon_output(&mut state.files, *number),
+                    Err(_) => state.files.abandon_output(*number, work.output_path(*number)),
                 }
             }
             match &installed {
                 Ok(()) => state.files.pending_outputs.retain(|number| !blobs.contains(number)),
                 Err(error) if dropped(error) => {
-                    self.dir.discard_blob_files(&mut state.files, &blobs);
+                    state.files.discard_blob_files(&work.cf, &blobs);
                 }
-                Err(_) => self.dir.abandon_blob_files(&mut state.files, &blobs),
+                Err(_) => state.files.abandon_blob_files(&work.cf, &blobs),
             }
         }
         installed?;
         if let Some(piece) = &work.manual {
-            self.state.lock().manual.wrote(piece, &numbers);
+            self.state.lock().manual.wrote(piece, job, &numbers);
         }
         let micros = time::now_micros() - started_micros;
         let counts = self.reports.count_compaction(work, &files, &part, micros);
@@ -303,7 +303,7 @@ impl DbInner {
             sum.blob_files.extend(part.blob_files);
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
-            self.dir.fs.sync_dir(&self.dir.path)?;
+            self.dir.fs.sync_dir(work.cf.dirs.dir(work.pick.outputs.path_id))?;
         }
         if self.options().compaction_verify_record_count {
             work.verify_entry_count(sum.counts.entries_in)?;

@@ -117,12 +117,12 @@ impl DbInner {
                 settled = true;
                 continue;
             };
-            if self.life.pauses_manual(request.canceled()) {
+            if self.life.pauses_manual(request.caller.canceled.as_ref()) {
                 request.done = Some(Err(paused()));
                 settled = true;
                 continue;
             }
-            if request.exclusive && !cf.plan.running().is_empty() {
+            if request.caller.exclusive && !cf.plan.running().is_empty() {
                 continue;
             }
             match request.pick(cf).unwrap_or_else(|error| {
@@ -140,7 +140,7 @@ impl DbInner {
                     request.wrote_to = Some(pick.output_level);
                     let version = Arc::clone(&cf.version);
                     let registered = cf.plan.register(&version, &pick, freed);
-                    let parts = match request.max_subcompactions {
+                    let parts = match request.caller.max_subcompactions {
                         0 => default_parts,
                         given => given,
                     };
@@ -154,7 +154,7 @@ impl DbInner {
                         manual: Some(ManualPiece {
                             id: request.id,
                             resume_at,
-                            canceled: request.canceled().cloned(),
+                            canceled: request.caller.canceled.clone(),
                         }),
                         io: None,
                     });

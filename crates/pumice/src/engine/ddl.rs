@@ -12,6 +12,7 @@ use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::engine::{DbInner, options_file};
+use crate::recovery::table_dirs::make_table_dirs;
 use crate::recovery::version_recovery::RecoveredFamily;
 use crate::state::errors::Reason;
 use crate::state::manifest_log::EditGroup;
@@ -48,6 +49,7 @@ impl DbInner {
         if has_code(&descriptor.options) {
             self.life.runs_code.store(true, Ordering::Relaxed);
         }
+        make_table_dirs(&*self.dir.fs, &descriptor.options)?;
         let _alone = self.exclusive_here()?;
         if let Some(error) = self.faults().stopping_error() {
             return Err(error);
@@ -166,12 +168,11 @@ impl DbInner {
         state.jobs.compaction_queue.retain(|queued| *queued != id);
         self.writes.controller.forget(&mut family.stall);
         family.give_up_memory();
-        let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
-            self.versions().table_left(state, file, uncache, true);
+            self.versions().table_left(state, &family.data, file, true);
         }
         for blob in family.version.blob_files().values() {
-            self.versions().blob_file_left(state, &blob.shared, true);
+            self.versions().blob_file_left(state, &family.data, &blob.shared, true);
         }
         self.publish_families(state);
         self.refresh_wal_settings(state);

@@ -16,6 +16,7 @@
 //!
 //! Thread safety: from any thread; the present error is `state::errors`, under the state lock.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -90,13 +91,16 @@ impl Faults<'_> {
     /// Reports a background error to the listeners, records it and starts its handling. Requires:
     /// neither a lock nor leadership is held.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
-        self.record_error(error, reason, |error| self.notify_error(error));
+        self.record_error(error, reason, |error| self.notify_job_error(error));
     }
 
     /// As `background_error`, for a task that leads: the listeners are told by the same task's
     /// `with_errors_reported`, which has to follow.
     pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
-        self.record_error(error, reason, |error| self.reports.events.unreported.lock().push(error));
+        self.record_error(error, reason, |error| {
+            self.reports.events.unreported.lock().push(error);
+            false
+        });
     }
 
     #[cold]
@@ -127,7 +131,24 @@ impl Faults<'_> {
         self.notify(|l| l.on_background_error(error.reason, &error.error));
     }
 
-    fn record_error(&self, error: &Error, reason: Reason, report: impl FnOnce(UnreportedError)) {
+    /// As `notify_error`; true if a listener wants the error to be forgotten.
+    fn notify_job_error(&self, error: UnreportedError) -> bool {
+        let _inside = self.life.mark.enter_job(); // Jobs may wait for this task.
+        let forgotten = Cell::new(false);
+        self.notify(|listener| {
+            let forget = listener.on_job_error(error.reason, &error.error);
+            forgotten.set(forgotten.get() | forget);
+        });
+        forgotten.get()
+    }
+
+    /// `report` says whether the error is to be forgotten.
+    fn record_error(
+        &self,
+        error: &Error,
+        reason: Reason,
+        report: impl FnOnce(UnreportedError) -> bool,
+    ) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
         let severity = severity(error, reason, self.settings.current().paranoid_checks);
@@ -138,11 +159,20 @@ impl Faults<'_> {
         self.reports.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.reports.events.background_error();
         self.reports.count_error(&error, heals(&error, reason));
-        report(UnreportedError {
+        let forget = report(UnreportedError {
             task: task::current(),
             reason: reason.public(),
             error: error.clone(),
         });
+        if forget && matches!(reason, Reason::Flush | Reason::Compaction) {
+            self.reports.info(format_args!("A listener takes back the error"));
+            if reason == Reason::Flush {
+                // The flush is queued again at once.
+                let interval = self.settings.current().bgerror_resume_retry_interval;
+                wait_to_retry(Duration::from_micros(interval));
+            }
+            return self.changed.notify_all();
+        }
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.logs.wal.lock().failure().is_none() {
             return; // A resume has abandoned that log meanwhile.

@@ -112,7 +112,7 @@ impl DbInner {
         let mut files = Vec::new();
         for (level, file) in version.all_files() {
             let to = staged.table(TableDirs::OWN, file.number);
-            self.dir.link_or_copy(&self.dir.table_of(file), &to, &mut linking)?;
+            self.dir.link_or_copy(&cf.table_of(file), &to, &mut linking)?;
             files.push(LiveFile {
                 directory: target.to_path_buf(),
                 smallest: file.smallest.clone(),

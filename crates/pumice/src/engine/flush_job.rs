@@ -28,7 +28,7 @@ use crate::lock_order;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
 use crate::state::manifest_log::EditGroup;
-use crate::state::parts::{Directory, Logs};
+use crate::state::parts::Logs;
 use crate::state::{DbState, Files};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
@@ -60,9 +60,9 @@ struct WrittenTable {
 
 impl FlushWork {
     /// Its files, written at least in part, are for no edit.
-    fn discard(&self, dir: &Directory, files: &mut Files) {
-        dir.discard_output(files, self.number);
-        dir.discard_blob_files(files, &self.blob_files.lock());
+    fn discard(&self, files: &mut Files) {
+        files.discard_output(self.number, self.cf.new_table(self.number));
+        files.discard_blob_files(&self.cf, &self.blob_files.lock());
     }
 }
 
@@ -176,7 +176,7 @@ impl DbInner {
                 Err(error) => {
                     let mut state = self.state.lock();
                     for work in &works[..written.len()] {
-                        work.discard(&self.dir, &mut state.files);
+                        work.discard(&mut state.files);
                     }
                     return Err(error);
                 }
@@ -193,7 +193,7 @@ impl DbInner {
                     if !work.cf.is_dropped() {
                         live.push((work, table));
                     } else if table.file.is_some() {
-                        work.discard(&self.dir, &mut state.files);
+                        work.discard(&mut state.files);
                     }
                 }
                 let edits = live.iter().map(|(work, table)| edit(&self.logs, work, table));
@@ -208,8 +208,8 @@ impl DbInner {
         if let Err(error) = applied {
             let mut state = self.state.lock();
             for work in works {
-                self.dir.abandon_output(&mut state.files, work.number);
-                self.dir.abandon_blob_files(&mut state.files, &work.blob_files.lock());
+                state.files.abandon_output(work.number, work.cf.new_table(work.number));
+                state.files.abandon_blob_files(&work.cf, &work.blob_files.lock());
             }
             return Err(error);
         }
@@ -246,11 +246,11 @@ impl DbInner {
         });
         let written = written.and_then(|written: Result<_>| written);
         if !matches!(written, Ok((Some(_), _))) {
-            work.discard(&self.dir, &mut self.state.lock().files);
+            work.discard(&mut self.state.lock().files);
         }
         let (written, cpu_nanos) = written?;
         if let Some(written) = &written {
-            self.track_table(number, written.file.meta.file_size);
+            self.track_table(&work.cf.new_table(number), written.file.meta.file_size);
         }
         let micros = time::now_micros() - started;
         let helped = written.as_ref().map_or(0, |w| w.file.helper_cpu_micros);

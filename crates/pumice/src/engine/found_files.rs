@@ -3,7 +3,8 @@
 //! Thread safety: the checks are free functions and write nothing; an open is undone by the task
 //! that opened, before other tasks can see the database.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
@@ -66,23 +67,23 @@ pub(crate) fn check_logs_moved(
 }
 
 /// Every table and blob file that the MANIFEST names must exist with its length: a database that
-/// lacks a part is refused before anything is written.
+/// lacks a part is refused before anything is written. `dirs` are those of a family's name.
 pub(crate) fn check_tables(
     fs: &dyn FileSystem,
-    path: &Path,
+    dirs: &dyn Fn(&str) -> TableDirs,
     recovered: &RecoveredVersions,
 ) -> Result<()> {
-    recovered.tables().try_for_each(|file| check_length(fs, path, file))?;
-    recovered.blob_files().try_for_each(|file| check_blob_file(fs, path, file))
+    recovered.tables().try_for_each(|(family, file)| check_length(fs, &dirs(family), file))?;
+    recovered.blob_files().try_for_each(|(family, file)| check_blob_file(fs, &dirs(family), file))
 }
 
-/// The blob file `file` of the database at `path` must exist with its length.
+/// The blob file `file` of a family must exist with its length.
 pub(crate) fn check_blob_file(
     fs: &dyn FileSystem,
-    path: &Path,
+    dirs: &TableDirs,
     file: &SharedBlobFile,
 ) -> Result<()> {
-    let blob = TableDirs::of(path).blob(file.addition.number);
+    let blob = dirs.blob(file.addition.number);
     let bytes = fs.file_size(&blob)?;
     match bytes == file.file_size() {
         true => Ok(()),
@@ -90,9 +91,13 @@ pub(crate) fn check_blob_file(
     }
 }
 
-/// The table `file` of the database at `path` must exist with its length.
-pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData) -> Result<()> {
-    let table = TableDirs::of(path).table(file.path_id, file.number);
+/// The table `file` of a family must exist with its length.
+pub(crate) fn check_length(
+    fs: &dyn FileSystem,
+    dirs: &TableDirs,
+    file: &FileMetaData,
+) -> Result<()> {
+    let table = dirs.table(file.path_id, file.number);
     let bytes = fs.file_size(&table)?;
     if bytes == file.file_size {
         return Ok(());
@@ -121,9 +126,14 @@ impl DbInner {
             if number != 0 && !installed {
                 state.files.obsolete.file(log);
             }
+            let firsts: BTreeSet<PathBuf> =
+                state.cfs.values().map(|cf| cf.data.dirs.dir(TableDirs::OWN).into()).collect();
             for table in std::mem::take(&mut state.files.pending_outputs) {
-                state.files.obsolete.file(self.dir.table(table));
-                state.files.obsolete.file(self.dir.blob(table));
+                // Of which family it is, and of which kind, is not known.
+                let names = [filename::table_file_name(table), filename::blob_file_name(table)];
+                let paths = firsts.iter().flat_map(|dir| names.iter().map(|name| dir.join(name)));
+                let made = paths.filter(|path| self.dir.fs.exists(path).unwrap_or(true));
+                made.for_each(|path| state.files.obsolete.file(path));
             }
         }
         if installed {

@@ -76,16 +76,16 @@ impl DbInner {
             let first = files.len();
             for file in &export.files {
                 self.check_writable()?;
-                files.push(self.examine_import(cf, file, under_way.new_number())?);
+                files.push(self.examine_import(cf, file, under_way.new_number(cf))?);
             }
             ranges.push(first..files.len());
         }
         check_disjoint(cf, &files, &ranges)?;
         imported::check_levels(cf, cf.options().num_levels as usize, &files)?;
         for file in &files {
-            self.bring_in(options, file)?;
+            self.bring_in(options, cf, file)?;
         }
-        self.dir.fs.sync_dir(&self.dir.path)?;
+        self.dir.fs.sync_dir(cf.dirs.dir(TableDirs::OWN))?;
         let last_epoch = imported::assign_epochs(&mut files);
         let installed = self.install_imported(cf, &files, last_epoch, &mut under_way);
         drop(under_way); // Listeners may do anything.
@@ -116,17 +116,22 @@ impl DbInner {
     }
 
     /// Links or copies a file into the directory, durably.
-    fn bring_in(&self, options: &ImportColumnFamilyOptions, file: &ImportedFile) -> Result<()> {
+    fn bring_in(
+        &self,
+        options: &ImportColumnFamilyOptions,
+        cf: &CfData,
+        file: &ImportedFile,
+    ) -> Result<()> {
         let move_files = options.move_files;
         let how = IngestExternalFileOptions { move_files, ..Default::default() };
         // The directory of the file is the database's own if the new name shows up there.
         let beside = file.path.parent().unwrap_or(Path::new(""));
         let probe = TableDirs::of(beside).table(TableDirs::OWN, file.number);
         let probe = (move_files && !self.dir.fs.exists(&probe)?).then_some(probe);
-        let (from, to) = ((file.path.as_path(), file.bytes), self.dir.table(file.number));
+        let (from, to) = ((file.path.as_path(), file.bytes), cf.new_table(file.number));
         let stop = || self.check_writable();
         transfer::transfer(&*self.dir.fs, &how, self.options().use_fsync, from, &to, &stop)?;
-        self.track_table(file.number, file.bytes);
+        self.track_table(&to, file.bytes);
         match probe.is_some_and(|probe| self.dir.fs.exists(&probe).unwrap_or(true)) {
             true => Err(Error::invalid_argument(format!(
                 "{}: a table of the database cannot be moved; copy it",

@@ -88,7 +88,7 @@ struct Placed {
 pub(crate) struct UnderWay<'a> {
     db: &'a Arc<DbInner>,
     /// Files in the directory that no version names.
-    numbers: Vec<FileNumber>,
+    files: Vec<(FileNumber, PathBuf)>,
     /// A MANIFEST may name the files; if `done` the present one does.
     pub tried: bool,
     pub done: bool,
@@ -99,12 +99,13 @@ impl<'a> UnderWay<'a> {
         let mut state = db.state.lock();
         db.check_writable()?;
         state.jobs.running_ingestions += 1;
-        Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
+        Ok(UnderWay { db, files: Vec::new(), tried: false, done: false })
     }
 
-    pub fn new_number(&mut self) -> FileNumber {
+    /// The number of a new table of that family.
+    pub fn new_number(&mut self, cf: &CfData) -> FileNumber {
         let number = self.db.new_file_number();
-        self.numbers.push(number);
+        self.files.push((number, cf.new_table(number)));
         self.db.state.lock().files.pending_outputs.insert(number);
         number
     }
@@ -113,11 +114,11 @@ impl<'a> UnderWay<'a> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut state = self.db.state.lock();
-        for number in &self.numbers {
+        for (number, path) in std::mem::take(&mut self.files) {
             match (self.done, self.tried) {
-                (true, _) => _ = state.files.pending_outputs.remove(number),
-                (false, true) => self.db.dir.abandon_output(&mut state.files, *number),
-                (false, false) => self.db.dir.discard_output(&mut state.files, *number),
+                (true, _) => _ = state.files.pending_outputs.remove(&number),
+                (false, true) => state.files.abandon_output(number, path),
+                (false, false) => state.files.discard_output(number, path),
             }
         }
         drop(state);
@@ -144,7 +145,9 @@ impl DbInner {
             prepared.push(self.prepare(request, &mut under_way)?);
         }
         if !planted::is(Bug::IngestDirNotSynced) {
-            self.dir.fs.sync_dir(&self.dir.path)?;
+            for request in requests {
+                self.dir.fs.sync_dir(request.cf.dirs.dir(TableDirs::OWN))?;
+            }
         }
         let installed = self.install_ingested(&mut prepared, &mut under_way);
         drop(under_way); // Listeners may do anything.
@@ -171,7 +174,7 @@ impl DbInner {
         let mut files = Vec::with_capacity(arg.external_files.len());
         for path in &arg.external_files {
             self.check_writable()?;
-            files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number())?);
+            files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number(cf))?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
         let overlapping = place::any_overlap(&ranges, cf.comparator());
@@ -185,13 +188,13 @@ impl DbInner {
         let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
-            let to = self.dir.table(external.number);
+            let to = cf.new_table(external.number);
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let probe = self.dir.probe_for_own(options, &external)?;
             let transferred =
                 transfer::transfer(&*self.dir.fs, options, use_fsync, from, &to, &stop)?;
-            self.track_table(external.number, external.bytes);
+            self.track_table(&to, external.bytes);
             if let Some(probe) = probe {
                 self.dir.check_not_own(&external.path, &probe)?;
             }
@@ -400,7 +403,7 @@ impl DbInner {
             let info = ExternalFileIngestionInfo {
                 cf_name: request.cf.name.clone(),
                 external_file_path: external.path.clone(),
-                internal_file_path: self.dir.table(external.number),
+                internal_file_path: request.cf.new_table(external.number),
                 global_seqno: placed.sequence,
                 table_properties: external.properties.clone(),
             };
@@ -448,7 +451,7 @@ impl Directory {
         let by = (&*self.fs, &settings.file_checksum_gen_factory);
         for request in prepared.iter_mut().filter(|request| request.options.write_global_seqno) {
             for Incoming { external, placed, checksum, .. } in &mut request.files {
-                let path = self.table(external.number);
+                let path = request.cf.new_table(external.number);
                 if placed.sequence != external.stored_seqno {
                     let offset = external.properties.global_seqno_offset;
                     if offset == 0 {

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: from any job. `begin_output` takes the state lock.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,12 +23,6 @@ use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
 
 impl OutputEnv for DbInner {
-    fn directory(&self) -> &Path {
-        &self.dir.path
-    }
-    fn table_path(&self, number: FileNumber) -> PathBuf {
-        self.dir.table(number)
-    }
     fn file_system(&self) -> &dyn FileSystem {
         &*self.dir.fs
     }
@@ -52,11 +46,8 @@ impl OutputEnv for DbInner {
         at_normal_priority(|| self.state.lock().files.pending_outputs.insert(number));
         number
     }
-    fn blob_path(&self, number: FileNumber) -> PathBuf {
-        self.dir.blob(number)
-    }
-    fn end_blob_file(&self, number: FileNumber, bytes: u64) -> Result<()> {
-        self.track_blob_file(number, bytes);
+    fn end_blob_file(&self, path: &Path, bytes: u64) -> Result<()> {
+        self.track_table(path, bytes);
         self.check_space()
     }
     fn built(&self, table: &BuildStats) -> u64 {
@@ -90,8 +81,8 @@ impl CompactionEnv for DbInner {
             true => listener.on_subcompaction_completed(part),
         });
     }
-    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {
-        at_normal_priority(|| self.track_table(number, bytes));
+    fn end_output(&self, path: &Path, bytes: u64) -> Result<()> {
+        at_normal_priority(|| self.track_table(path, bytes));
         self.check_space()
     }
 }

@@ -141,13 +141,13 @@ pub(crate) fn verify_file_checksums(db: &DbInner, options: &ReadOptions) -> Resu
         for (_, file) in view.version.all_files() {
             let recorded =
                 (&file.file_checksum_func_name[..], &file.file_checksum[..], file.file_size);
-            verify_file_checksum(db, options, &db.dir.table_of(file), recorded)?;
+            verify_file_checksum(db, options, &cf.table_of(file), recorded)?;
         }
         for blob in view.version.blob_files().values().map(|blob| &blob.shared) {
             let added = &blob.addition;
             let recorded =
                 (&added.checksum_method[..], &added.checksum_value[..], blob.file_size());
-            verify_file_checksum(db, options, &db.dir.blob(added.number), recorded)?;
+            verify_file_checksum(db, options, &cf.blob(added.number), recorded)?;
         }
     }
     Ok(())
@@ -269,7 +269,7 @@ impl Directory {
             column_family_name: cf.name.clone(),
             level,
             name: format!("/{}", filename::table_file_name(file.number)),
-            directory: self.path.clone(),
+            directory: cf.dirs.dir(file.path_id).to_path_buf(),
             file_number: file.number,
             size: file.file_size,
             smallest_key: file.smallest_user_key().to_vec(),

@@ -7,6 +7,8 @@
 //! Thread safety: from any thread; the queue is `state::manual_queue`, under the state lock.
 //! Suspends.
 
+use pumice_base::narrow::to_usize;
+use pumice_env::filename::TableDirs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +24,7 @@ use crate::options::CompactionStyle;
 use crate::options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions,
 };
-use crate::state::manual_queue::{Request, paused};
+use crate::state::manual_queue::{CallerSettings, Request, Written, paused};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -39,12 +41,7 @@ impl DbInner {
     ) -> Result<()> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
-        if self.life.pauses_manual(None) {
-            return Err(paused());
-        }
-        if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
-            return Err(Error::not_supported("FIFO compaction does not support change_level."));
-        }
+        self.check_range_request(options, cf)?;
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
             let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
@@ -100,6 +97,19 @@ impl DbInner {
         Ok(())
     }
 
+    fn check_range_request(&self, options: &CompactRangeOptions, cf: &CfData) -> Result<()> {
+        if self.life.pauses_manual(options.canceled.as_ref()) {
+            return Err(paused());
+        }
+        if to_usize(options.target_path_id.into()) >= cf.dirs.all().len() {
+            return Err(Error::invalid_argument("Invalid target path ID"));
+        }
+        if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
+            return Err(Error::not_supported("FIFO compaction does not support change_level."));
+        }
+        Ok(())
+    }
+
     /// Universal compaction: everything goes to the last level, whatever the range.
     fn compact_all(
         self: &Arc<Self>,
@@ -136,18 +146,22 @@ impl DbInner {
             end: range.1.map(<[u8]>::to_vec),
             ignore_from_file,
             forbid_move: rewrite || family_options.has_filter(),
-            exclusive: options.exclusive_manual_compaction,
-            max_subcompactions: options.max_subcompactions as usize,
+            path_id: options.target_path_id,
             files: None,
+            caller: CallerSettings {
+                exclusive: options.exclusive_manual_compaction,
+                max_subcompactions: options.max_subcompactions as usize,
+                canceled: options.canceled.clone(),
+            },
             running: false,
             wrote_to: None,
-            outputs: Vec::new(),
+            outputs: Written::default(),
             done: None,
         };
         Ok(self.await_request(request)?.wrote_to)
     }
 
-    /// Compacts the files of `files`; returns the numbers of the new files.
+    /// Compacts the files of `files`; returns the job and the numbers of the new files.
     ///
     /// # Errors
     /// As `CompactionPlan::pick_files` and of the compaction; ShutdownInProgress; Incomplete while
@@ -157,7 +171,7 @@ impl DbInner {
         cf: &CfData,
         files: FilesRequest,
         options: &CompactFilesOptions,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Written> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
         let request = Request {
@@ -169,12 +183,16 @@ impl DbInner {
             end: None,
             ignore_from_file: u64::MAX,
             forbid_move: true,
-            exclusive: false,
-            max_subcompactions: options.max_subcompactions as usize,
-            files: Some((files, options.canceled.clone())),
+            path_id: TableDirs::OWN,
+            files: Some(files),
+            caller: CallerSettings {
+                exclusive: false,
+                max_subcompactions: options.max_subcompactions as usize,
+                canceled: options.canceled.clone(),
+            },
             running: false,
             wrote_to: None,
-            outputs: Vec::new(),
+            outputs: Written::default(),
             done: None,
         };
         Ok(self.await_request(request)?.outputs)
@@ -200,7 +218,7 @@ impl DbInner {
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
-        if let Some((files, _)) = &request.files {
+        if let Some(files) = &request.files {
             // What cannot be done is refused now, not when a job reaches it.
             let dropped = || Error::column_family_dropped("manual compaction");
             let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
@@ -227,7 +245,7 @@ impl DbInner {
                 return Err(error);
             }
             let request = &state.manual.requests[at];
-            if self.life.pauses_manual(request.canceled()) && !request.running {
+            if self.life.pauses_manual(request.caller.canceled.as_ref()) && !request.running {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
                 return Err(paused());

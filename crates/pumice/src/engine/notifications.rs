@@ -6,6 +6,9 @@
 //! by a leader. Events there are queued: errors until their task holds nothing any more
 //! (`error_handler`), the rest, in order, for a background job, which may run after `close`.
 
+use crate::stats::listener::CompactionTable;
+use pumice_table::TableProperties;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +23,6 @@ use crate::engine::scheduler::Scheduler;
 use crate::options::codec::{compression_of, flush_compression};
 use crate::state::events::DeferredEvent;
 use crate::state::job::{Job, RunJob};
-use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::state::tree_shape::{
     compaction_figures, compaction_info, condition, flush_info, input_counts, inputs_text,
@@ -191,8 +193,9 @@ impl DbInner {
     ) {
         let mut info = flush_info(cf, job, reason);
         if let Some(file) = file {
-            info.file_path = self.dir.table_of(file);
+            info.file_path = cf.table_of(file);
             info.file_number = file.number;
+            info.table_properties = self.properties_for_listeners(cf, file).unwrap_or_default();
             info.smallest_seqno = file.smallest_seq;
             info.largest_seqno = file.largest_seq;
             self.reports.info(format_args!(
@@ -215,6 +218,20 @@ impl DbInner {
         self.report_if_due();
     }
 
+    /// The properties of a table that a job has just used; None without listeners.
+    fn properties_for_listeners(
+        &self,
+        cf: &CfData,
+        file: &FileMetaData,
+    ) -> Option<TableProperties> {
+        if self.options().listeners.is_empty() {
+            return None;
+        }
+        let tables = cf.tables();
+        let table = tables.table(file).ok()?;
+        Some(table.properties().clone())
+    }
+
     fn note_table_created(
         &self,
         cf: &CfData,
@@ -227,7 +244,7 @@ impl DbInner {
             cf_name: cf.name.clone(),
             job_id,
             reason,
-            file_path: self.dir.table_of(file),
+            file_path: cf.table_of(file),
             file_number: file.number,
             file_size: file.file_size,
             smallest_seqno: file.smallest_seq,
@@ -301,6 +318,12 @@ impl DbInner {
         info.num_output_records = files.iter().map(|f| f.stats().num_entries).sum();
         info.elapsed_micros = counts.micros;
         info.cpu_micros = counts.cpu_micros;
+        let all = work.pick.input_files().map(|(_, file)| file).chain(files);
+        let table = |file: &Arc<FileMetaData>| {
+            let properties = self.properties_for_listeners(&work.cf, file)?;
+            Some((file.number, CompactionTable { path: work.cf.table_of(file), properties }))
+        };
+        info.tables = all.filter_map(table).collect();
         for file in files {
             self.note_table_created(&work.cf, job, TableFileCreationReason::Compaction, file);
         }
@@ -360,15 +383,12 @@ impl DbInner {
 }
 
 impl Reports {
-    /// Table file `number` was removed from disk; returns the event for `notify_deleted`.
-    pub(crate) fn table_deleted(
-        &self,
-        dir: &Directory,
-        number: FileNumber,
-    ) -> TableFileDeletionInfo {
+    /// Table file `number`, at `path`, was removed from disk; returns the event for
+    /// `notify_deleted`.
+    pub(crate) fn table_deleted(&self, path: PathBuf, number: FileNumber) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
             job_id: self.events.last_job.load(Ordering::Relaxed),
-            file_path: dir.table(number),
+            file_path: path,
             file_number: number,
             error: None,
         };

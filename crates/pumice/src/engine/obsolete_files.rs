@@ -19,6 +19,7 @@
 //! Thread safety: from any thread; the candidates are `state::obsolete`, under the state lock, and
 //! deleting happens outside of it.
 
+use crate::version::family::CfData;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -60,16 +61,15 @@ impl Versions<'_> {
         for number in logs {
             state.files.obsolete.file(filename::log_file(&dir, number));
         }
-        for (id, file) in &group.removed {
+        for (data, file) in &group.removed {
             // A moved file still exists, on another level.
-            let cf = state.cfs.get(id);
+            let cf = state.cfs.get(&data.id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
-                let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
-                self.table_left(state, file, uncache, false);
+                self.table_left(state, data, file, false);
             }
         }
-        for file in &group.removed_blobs {
-            self.blob_file_left(state, file, false);
+        for (data, file) in &group.removed_blobs {
+            self.blob_file_left(state, data, file, false);
         }
         self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
     }
@@ -78,11 +78,12 @@ impl Versions<'_> {
     pub(crate) fn blob_file_left(
         &self,
         state: &mut DbState,
+        cf: &CfData,
         file: &Arc<SharedBlobFile>,
         dropped: bool,
     ) {
-        let number = file.addition.number;
-        let obsolete = ObsoleteBlobFile { number, file: Arc::downgrade(file), dropped };
+        let (number, path) = (file.addition.number, cf.blob(file.addition.number));
+        let obsolete = ObsoleteBlobFile { number, path, file: Arc::downgrade(file), dropped };
         state.files.obsolete.blobs.push(obsolete);
         self.purge_on_release(&file.on_release);
     }
@@ -98,17 +99,19 @@ impl Versions<'_> {
     }
 
     /// Table `file` left its version: it is deleted when it can no longer be read, and its blocks
-    /// leave the cache as `uncache` says, see `Table::uncache`. `dropped`: its column family was
-    /// dropped too, in a MANIFEST that is durable.
+    /// leave the cache as the family's `uncache_aggressiveness` says, see `Table::uncache`.
+    /// `dropped`: the family was dropped too, in a MANIFEST that is durable.
     pub(crate) fn table_left(
         &self,
         state: &mut DbState,
+        cf: &CfData,
         file: &Arc<FileMetaData>,
-        uncache: u32,
         dropped: bool,
     ) {
+        let uncache = cf.options().uncache_aggressiveness;
         state.files.obsolete.tables.push(ObsoleteTable {
             number: file.number,
+            path: cf.table_of(file),
             dropped,
             file: Arc::downgrade(file),
             uncache,
@@ -188,17 +191,16 @@ impl DbInner {
                     .extend(manifests.iter().map(|n| filename::manifest_file(&self.dir.path, *n)));
             }
         }
-        for ObsoleteTable { number, uncache, open, .. } in tables {
+        for ObsoleteTable { number, path, uncache, open, .. } in tables {
             if let Some(table) = self.resources.open_tables.erase(number).or(open) {
                 table.uncache(uncache);
             }
-            let path = self.dir.table(number);
             self.deleter().delete_file(&path);
-            deleted.push(self.reports.table_deleted(&self.dir, number));
+            deleted.push(self.reports.table_deleted(path, number));
         }
-        for ObsoleteBlobFile { number, .. } in blobs {
+        for ObsoleteBlobFile { number, path, .. } in blobs {
             drop(self.resources.open_tables.erase(number));
-            self.deleter().delete_file(&self.dir.blob(number));
+            self.deleter().delete_file(&path);
         }
         self.deleter().discard_files(&doomed);
         self.deleter().purge_archive();
@@ -211,27 +213,27 @@ impl DbInner {
     /// opened the database may delete it.
     pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
-        let (live, min_log, options_file) = {
+        let (live, min_log, options_file, table_dirs) = {
             let state = self.state.lock();
             let mut live: BTreeSet<FileNumber> = state.files.pending_outputs.clone();
             for cf in state.cfs.values() {
                 live.extend(cf.files().map(|f| f.number));
                 live.extend(cf.version.blob_files().keys());
             }
-            (live, state.files.min_log_to_keep, state.files.options_file_number)
+            let mut dirs = state.table_dirs();
+            dirs.insert(self.dir.path.clone());
+            (live, state.files.min_log_to_keep, state.files.options_file_number, dirs)
         };
         let wal_dir = self.logs.dir();
-        let mut dirs = vec![self.dir.path.clone()];
-        if wal_dir != self.dir.path {
-            dirs.push(wal_dir.clone());
-        }
+        let mut dirs = table_dirs.clone();
+        dirs.insert(wal_dir.clone());
         let paced = self.options().sst_file_manager.is_some();
         for dir in dirs {
             for name in self.dir.fs.list(&dir)? {
                 let Some((number, kind)) = filename::parse(&name) else { continue };
                 let obsolete = match kind {
                     FileType::Table | FileType::Blob => {
-                        dir == self.dir.path && !live.contains(&number)
+                        table_dirs.contains(&dir) && !live.contains(&number)
                     }
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.dir.path && number < manifest,

@@ -4,6 +4,7 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A crash
 //! anywhere before CURRENT changes leaves the database as it was.
 
+use pumice_env::filename::TableDirs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::engine::{DbInner, compaction_tuning, found_files, secondary, two_phas
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
+use crate::recovery::table_dirs::make_table_dirs;
 use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions, Shape};
 use crate::state::DbState;
 use crate::state::family::CfState;
@@ -111,7 +113,7 @@ fn open_once(
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
-    let wal_dir = log_directory(options, path, mode)?;
+    let wal_dir = directories(options, path, descriptors, mode)?;
     let recovered = match exists {
         // The files found only have to be consistent: a catch-up follows.
         true if matches!(mode, Mode::Secondary { .. }) => {
@@ -172,8 +174,14 @@ fn open_once(
     Ok((db, handles))
 }
 
-/// The directory of the logs, made when it is missing and anything is to be written.
-fn log_directory(options: &DbOptions, path: &Path, mode: Mode<'_>) -> Result<PathBuf> {
+/// The directory of the logs. It and those of tables are made when they are missing and anything is
+/// to be written.
+fn directories(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode<'_>,
+) -> Result<PathBuf> {
     let fs = &*options.file_system;
     let dir: PathBuf = match options.wal_dir.as_str() {
         "" => path.to_path_buf(),
@@ -182,6 +190,9 @@ fn log_directory(options: &DbOptions, path: &Path, mode: Mode<'_>) -> Result<Pat
     if mode.writes() && dir != path {
         // A log is made only in a directory that is durable.
         create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
+    }
+    if mode.writes() {
+        descriptors.iter().try_for_each(|family| make_table_dirs(fs, &family.options))?;
     }
     Ok(dir)
 }
@@ -300,7 +311,11 @@ fn recover(
     }
     // A torn MANIFEST is trusted only if the tables agree with it.
     if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
-        found_files::check_tables(fs, path, &recovered)?;
+        let dirs = |name: &str| match descriptors.iter().find(|d| d.name == name) {
+            Some(family) => family.options.table_dirs(path),
+            None => TableDirs::new(options.db_paths.iter().map(|p| p.path.clone()), path),
+        };
+        found_files::check_tables(fs, &dirs, &recovered)?;
     }
     found_files::check_logs(fs, wal_dir, &recovered)?;
     found_files::check_logs_moved(fs, path, wal_dir, &recovered)?;

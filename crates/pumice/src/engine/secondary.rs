@@ -264,12 +264,12 @@ impl Follower {
                 pumice_port::fiber::maybe_yield();
                 match keep_open {
                     true => drop(family.data.tables().table_at(file, level)?),
-                    false => check_length(&*db.dir.fs, &db.dir.path, file)?,
+                    false => check_length(&*db.dir.fs, &family.data.dirs, file)?,
                 }
             }
             for (number, blob) in family.version.blob_files() {
                 if !shown.blob_files().contains_key(number) {
-                    check_blob_file(&*db.dir.fs, &db.dir.path, &blob.shared)?;
+                    check_blob_file(&*db.dir.fs, &family.data.dirs, &blob.shared)?;
                 }
             }
         }

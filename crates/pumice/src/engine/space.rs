@@ -11,9 +11,10 @@
 //!
 //! Thread safety: everything from anywhere. The manager's locks are leaves.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::{Error, ErrorKind, FileNumber, Result, SubCode};
+use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_env::SstFileManager;
 
 use crate::engine::DbInner;
@@ -38,12 +39,14 @@ impl DbInner {
     /// The open succeeds: the manager tracks the existing tables.
     pub(crate) fn track_tables(&self, state: &mut DbState) {
         let Some(manager) = self.manager() else { return };
-        for file in state.cfs.values().flat_map(|cf| cf.files()) {
-            manager.on_add_file(&self.dir.table_of(file), file.file_size);
+        for cf in state.cfs.values() {
+            for file in cf.files() {
+                manager.on_add_file(&cf.data.table_of(file), file.file_size);
+            }
         }
         for cf in state.cfs.values() {
             for (number, blob) in cf.version.blob_files() {
-                manager.on_add_file(&self.dir.blob(*number), blob.shared.file_size());
+                manager.on_add_file(&cf.data.blob(*number), blob.shared.file_size());
             }
         }
         // At least a memtable, so that a nearly full disk does not lead to many small files.
@@ -57,20 +60,16 @@ impl DbInner {
         let Some(manager) = self.manager() else { return };
         manager.untrack_files_in(&self.dir.path);
         let mut state = self.state.lock();
+        for dir in state.table_dirs() {
+            manager.untrack_files_in(&dir);
+        }
         manager.release_disk_buffer(std::mem::take(&mut state.files.disk_buffer));
     }
 
-    /// Table `number` was written.
-    pub(crate) fn track_table(&self, number: FileNumber, bytes: u64) {
+    /// A table or blob file was written.
+    pub(crate) fn track_table(&self, path: &Path, bytes: u64) {
         if let Some(manager) = self.manager() {
-            manager.on_add_file(&self.dir.table(number), bytes);
-        }
-    }
-
-    /// Blob file `number` was written.
-    pub(crate) fn track_blob_file(&self, number: FileNumber, bytes: u64) {
-        if let Some(manager) = self.manager() {
-            manager.on_add_file(&self.dir.blob(number), bytes);
+            manager.on_add_file(path, bytes);
         }
     }
 

@@ -117,8 +117,7 @@ impl DbInner {
         moment: &Moment,
         options: &LiveFilesStorageInfoOptions,
     ) -> Vec<LiveFileStorageInfo> {
-        let info = |file: &Arc<FileMetaData>| {
-            let path = self.dir.table_of(file);
+        let info = |(file, path): &(Arc<FileMetaData>, PathBuf)| {
             let name = filename::table_file_name(file.number);
             let dir = path.parent().unwrap_or(Path::new(""));
             let mut info = described(dir, name, file.number, StorageFileType::Table);
@@ -135,12 +134,11 @@ impl DbInner {
 
     fn blob_file(
         &self,
-        file: &SharedBlobFile,
+        (file, path): &(Arc<SharedBlobFile>, PathBuf),
         options: &LiveFilesStorageInfoOptions,
     ) -> LiveFileStorageInfo {
         let added = &file.addition;
-        let path = self.dir.blob(added.number);
-        let mut info = of_path(&path, added.number, StorageFileType::Blob);
+        let mut info = of_path(path, added.number, StorageFileType::Blob);
         info.size = file.file_size();
         if options.include_checksum_info {
             info.file_checksum = added.checksum_value.clone();

@@ -12,6 +12,7 @@
 //! Thread safety: from any thread; the log's state (`state::manifest_log`) is under the lock
 //! `DbInner::manifest`. Suspends.
 
+use pumice_env::filename::TableDirs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,14 +118,16 @@ impl Versions<'_> {
                 };
                 let next = next_version(cf, edit)?;
                 if let Some(next) = &next {
-                    gone.push((Arc::clone(&cf.version), Arc::clone(next)));
+                    gone.push((Arc::clone(&cf.data), Arc::clone(&cf.version), Arc::clone(next)));
                 }
                 versions.push(next);
                 let removed = edit.deleted_files.iter();
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
-                group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
+                group
+                    .removed
+                    .extend(found.map(|(_, file)| (Arc::clone(&cf.data), Arc::clone(file))));
             }
-            gone.iter().for_each(|(old, new)| group.note_removed_blobs(old, new));
+            gone.iter().for_each(|(cf, old, new)| group.note_removed_blobs(cf, old, new));
             let next_file = self.file_numbers.next_free();
             group.complete(&state, next_file, self.last_sequence.load(Ordering::Acquire));
         }
@@ -168,7 +171,7 @@ impl Versions<'_> {
                 false => Ok(()),
             };
         }
-        self.logs.name(self.dir, &group.edits)?;
+        self.name_logs(&group.edits)?;
         let limit = self.settings.current().max_manifest_file_size;
         if !manifest.held && manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
@@ -255,16 +258,22 @@ impl Versions<'_> {
     }
 }
 
-impl Logs {
+impl Versions<'_> {
     /// A log that edits name exists whenever they do: its name becomes durable first. That
     /// distinguishes a torn edit from one that took effect (`found_files::check_logs`). Syncing the
     /// directory of new tables has done that if the logs are in it too.
-    fn name(&self, home: &Directory, edits: &[VersionEdit]) -> Result<()> {
-        let dir = self.dir();
-        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == home.path;
-        match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
-            true => home.fs.sync_dir(&dir),
-            false => Ok(()),
-        }
+    fn name_logs(&self, edits: &[VersionEdit]) -> Result<()> {
+        let dir = self.logs.dir();
+        let named = {
+            let state = self.state.lock();
+            let is_here = |id: &u32| {
+                let family = state.cfs.get(id);
+                family.is_some_and(|cf| cf.data.dirs.dir(TableDirs::OWN) == dir)
+            };
+            let done =
+                |edit: &VersionEdit| !edit.new_files.is_empty() && is_here(&edit.column_family);
+            edits.iter().all(|edit| edit.log_number.is_none() || done(edit))
+        };
+        if named { Ok(()) } else { self.dir.fs.sync_dir(&dir) }
     }
 }

@@ -10,6 +10,7 @@
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
 
+use pumice_env::filename::TableDirs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -84,6 +85,7 @@ fn runs(cf: &CfData, mems: &[Arc<MemTable>]) -> Runs {
 fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> OutputSpec {
     OutputSpec {
         number: flushed.number,
+        path_id: TableDirs::OWN,
         level: 0,
         base_level: 1,
         bottommost: false,
@@ -165,7 +167,7 @@ pub(crate) fn write_level0(
     let blob_files = blobs.map_or_else(|| Ok(Vec::new()), BlobOutput::finish)?;
     let file = output.finish(env, cf)?;
     if !planted::is(Bug::FlushDirNotSynced) {
-        env.file_system().sync_dir(env.directory())?;
+        env.file_system().sync_dir(cf.dirs.dir(TableDirs::OWN))?;
     }
     Ok(Some(Flushed { file, blob_files }))
 }

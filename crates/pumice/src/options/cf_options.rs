@@ -2,6 +2,7 @@
 //!
 //! Defaults are RocksDB 10.10's; columns as in `db_options`.
 
+use super::paths::DbPath;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
@@ -273,6 +274,9 @@ option_table! {
     components {
         /// Keeps values of blob files, uncompressed; may be the block cache.
         blob_cache: Option<Arc<BlockCache>> = None;
+        /// Directories of the family's tables; empty for those of `db_paths`. Not in the OPTIONS
+        /// file, as in RocksDB: every open has to give the same ones.
+        cf_paths: Vec<DbPath> = Vec::new();
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
         /// Makes a compaction filter for each job, where there is no `compaction_filter`.
@@ -365,7 +369,7 @@ option_table! {
         "persist_user_defined_timestamps" accepts ["true", "1"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
-        /// Several directories for table files.
+        /// Paths are not read from text; see the field `cf_paths`.
         "cf_paths" accepts ["", "{}"];
     }
     aliases {

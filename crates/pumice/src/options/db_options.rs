@@ -17,6 +17,7 @@ use pumice_wal::WalRecoveryMode;
 
 use super::component_values::log_compression;
 use super::enums::{BackgroundPolicy, BackgroundPriority, FileChecksumGenFactory, InfoLogLevel};
+use super::paths::DbPath;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use super::wal_filter::WalFilter;
@@ -248,6 +249,9 @@ option_table! {
         file_system: Arc<dyn FileSystem> = PosixFs::shared();
         /// Tickers and histograms; None counts nothing.
         statistics: Option<Arc<Statistics>> = None;
+        /// Directories of tables, for column families without `cf_paths`; empty for the database's
+        /// own. Not in the OPTIONS file, as in RocksDB: every open has to give the same ones.
+        db_paths: Vec<DbPath> = Vec::new();
         /// Receivers of events, called in order.
         listeners: Vec<Arc<dyn EventListener>> = Vec::new();
         /// Receiver of info-log lines; None writes the file LOG.
@@ -366,7 +370,7 @@ option_table! {
         "persist_stats_to_disk" accepts ["false", "0"];
         /// Objects cannot be made from text; see the field wal_filter.
         "wal_filter" accepts ["nullptr"];
-        /// Several directories for table files.
+        /// Paths are not read from text; see the field `db_paths`.
         "db_paths" accepts ["", "{}"];
         /// Remote compaction.
         "compaction_service" accepts ["nullptr"];

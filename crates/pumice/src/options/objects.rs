@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::{Comparator, SizeLimits};
 
+use super::paths::DbPath;
 use super::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
 
 /// A component of an option struct.
@@ -66,7 +67,7 @@ macro_rules! plain_component {
     )+};
 }
 
-plain_component!(String, SizeLimits);
+plain_component!(String, SizeLimits, DbPath);
 
 impl DbOptions {
     /// Default settings with these objects.

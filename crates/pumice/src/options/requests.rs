@@ -118,6 +118,13 @@ pub struct ReadOptions {
     /// still hide those of others. Point reads do not ask it. It may be called at any move, and
     /// must give the same answer for a table each time.
     pub table_filter: Option<TableFilter>,
+    /// Deletions of ranges are not looked for: what they deleted, and no compaction has removed
+    /// yet, is read as if it were there.
+    pub ignore_range_deletions: bool,
+    /// A move of a cursor that has passed over more entries than this which it does not show ends
+    /// without a key, and its status is Incomplete; 0 for no limit. Runs of deleted keys that are
+    /// known count as nothing, so that a move may get further than RocksDB's.
+    pub max_skippable_internal_keys: u64,
 }
 
 impl ReadOptions {
@@ -138,6 +145,8 @@ impl ReadOptions {
         auto_prefix_mode: true,
         tailing: false,
         table_filter: None,
+        ignore_range_deletions: false,
+        max_skippable_internal_keys: 0,
     };
 
     /// The defaults, with a deadline this many microseconds from now.
@@ -434,6 +443,10 @@ pub struct CompactRangeOptions {
     pub allow_write_stall: bool,
     /// Largest number of parts that each compaction is split into; 0 takes the database's setting.
     pub max_subcompactions: u32,
+    /// A switch that ends the call with Incomplete.
+    pub canceled: Option<CancelFlag>,
+    /// The directory of `cf_paths` that the result goes to.
+    pub target_path_id: u32,
 }
 
 impl Default for CompactRangeOptions {
@@ -445,6 +458,8 @@ impl Default for CompactRangeOptions {
             bottommost_level_compaction: BottommostLevelCompaction::default(),
             allow_write_stall: false,
             max_subcompactions: 0,
+            canceled: None,
+            target_path_id: 0,
         }
     }
 }
@@ -529,6 +544,8 @@ pub struct CompactFilesOptions {
     pub max_subcompactions: u32,
     /// Once it is set the call ends, Incomplete, with nothing changed.
     pub canceled: Option<CancelFlag>,
+    /// The directory of `cf_paths` for the outputs; None for that of their level.
+    pub output_path_id: Option<u32>,
 }
 
 impl Default for CompactFilesOptions {
@@ -538,6 +555,7 @@ impl Default for CompactFilesOptions {
             output_file_size_limit: u64::MAX,
             max_subcompactions: 0,
             canceled: None,
+            output_path_id: None,
         }
     }
 }

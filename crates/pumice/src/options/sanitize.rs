@@ -151,6 +151,7 @@ impl ColumnFamilyOptions {
     pub(crate) fn sanitized_in(&self, db: &DbOptions) -> Result<Self> {
         let mut o = self.clone();
         o.cf_allow_ingest_behind |= db.allow_ingest_behind;
+        o.sanitize_paths(db)?;
         let mut o = o.sanitized()?;
         if db.atomic_flush {
             // Sealed memtables of one family cannot wait for more while those of others are

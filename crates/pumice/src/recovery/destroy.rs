@@ -17,7 +17,8 @@ use crate::options::DbOptions;
 use crate::stats::InfoLog;
 
 /// Deletes the files of the database at `path`, then those of its directories that are empty. A
-/// directory that does not exist is no error.
+/// directory that does not exist is no error. As in RocksDB the tables in `cf_paths` stay: which
+/// these are is not known.
 ///
 /// # Errors
 /// IoError if the database is open; the first failure to delete a file, after trying all.
@@ -48,6 +49,9 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
         dir => PathBuf::from(dir),
     };
     sweep.remove_from(&filename::archive_dir(path), &[FileType::Wal, FileType::Table]);
+    for dir in options.db_paths.iter().map(|dir| dir.path.as_path()).filter(|dir| *dir != path) {
+        sweep.remove_from(dir, &[FileType::Table, FileType::Blob, FileType::Trash]);
+    }
     if wal_dir != path {
         sweep.remove_from(&filename::archive_dir(&wal_dir), &[FileType::Wal]);
         sweep.remove_from(&wal_dir, &[FileType::Wal, FileType::Trash]);

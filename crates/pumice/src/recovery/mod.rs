@@ -6,5 +6,6 @@ pub(crate) mod destroy;
 pub(crate) mod lock;
 pub(crate) mod manifest_reader;
 pub(crate) mod manifest_tail;
+pub(crate) mod table_dirs;
 pub(crate) mod version_recovery;
 pub(crate) mod wal_filter;

@@ -66,17 +66,24 @@ impl RecoveredVersions {
         }
     }
 
-    /// The tables of all column families.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
-        let opened = self.families.values().flat_map(|family| family.version.all_files());
-        let unopened = self.unopened.values().flat_map(|family| &family.files);
-        opened.map(|(_, file)| file).chain(unopened)
+    /// The tables of all column families, with the family's name.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &Arc<FileMetaData>)> {
+        let opened = self.families.values().flat_map(|family| {
+            family.version.all_files().map(|(_, file)| (family.name.as_str(), file))
+        });
+        let unopened = self
+            .unopened
+            .values()
+            .flat_map(|family| family.files.iter().map(|file| (family.name.as_str(), file)));
+        opened.chain(unopened)
     }
 
-    /// The blob files of the column families that are opened.
-    pub fn blob_files(&self) -> impl Iterator<Item = &SharedBlobFile> {
-        let blobs = self.families.values().flat_map(|family| family.version.blob_files().values());
-        blobs.map(|blob| &*blob.shared)
+    /// The blob files of the column families that are opened, with the family's name.
+    pub fn blob_files(&self) -> impl Iterator<Item = (&str, &SharedBlobFile)> {
+        self.families.values().flat_map(|family| {
+            let blobs = family.version.blob_files().values();
+            blobs.map(|blob| (family.name.as_str(), &*blob.shared))
+        })
     }
 }
 

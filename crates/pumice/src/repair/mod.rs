@@ -22,7 +22,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use pumice_base::Result;
+use pumice_base::{Error, Result};
 use pumice_env::filename;
 
 use crate::callbacks::Mark;
@@ -111,6 +111,10 @@ fn run(
     unknown: Option<&ColumnFamilyOptions>,
 ) -> Result<RepairReport> {
     Mark::new().check_may_lock()?;
+    let mut given = families.iter().map(|family| &family.options).chain(unknown);
+    if !db.db_paths.is_empty() || given.any(|options| !options.cf_paths.is_empty()) {
+        return Err(Error::not_supported("a repair with db_paths or cf_paths"));
+    }
     let wal_dir = match db.wal_dir.as_str() {
         "" => dir.to_path_buf(),
         dir => PathBuf::from(dir),

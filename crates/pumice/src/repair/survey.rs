@@ -109,7 +109,7 @@ impl Survey {
             let fs = &**context.fs;
             match version_recovery::recover_manifest(fs, context.dir, *number, &spec) {
                 Ok(recovered) => {
-                    if let Some(blob) = recovered.blob_files().next() {
+                    if let Some((_, blob)) = recovered.blob_files().next() {
                         let number = blob.addition.number;
                         let text = format!("values in blob files ({number:06}.blob)");
                         return Err(Error::not_supported(format!("{text} cannot be repaired")));

@@ -6,6 +6,7 @@
 //!
 //! Thread safety: `ManifestLog` belongs to the MANIFEST lock.
 
+use crate::version::family::CfData;
 use std::sync::Arc;
 
 use pumice_base::narrow::len_u32;
@@ -86,9 +87,9 @@ impl ManifestLog {
 pub(crate) struct EditGroup {
     pub edits: Vec<VersionEdit>,
     /// Files that the edits remove from a version, filled in while they are applied.
-    pub removed: Vec<(u32, Arc<FileMetaData>)>,
+    pub removed: Vec<(Arc<CfData>, Arc<FileMetaData>)>,
     /// Blob files that the versions do not need any more, filled in while edits are applied.
-    pub removed_blobs: Vec<Arc<SharedBlobFile>>,
+    pub removed_blobs: Vec<(Arc<CfData>, Arc<SharedBlobFile>)>,
 }
 
 impl From<VersionEdit> for EditGroup {
@@ -141,11 +142,12 @@ impl ManifestLog {
 }
 
 impl EditGroup {
-    /// Notes the blob files of `old` that `new` has not.
-    pub fn note_removed_blobs(&mut self, old: &Version, new: &Version) {
+    /// Notes the blob files of `old`, a version of `cf`, that `new` has not.
+    pub fn note_removed_blobs(&mut self, cf: &Arc<CfData>, old: &Version, new: &Version) {
         let gone =
             old.blob_files().iter().filter(|(number, _)| !new.blob_files().contains_key(number));
-        self.removed_blobs.extend(gone.map(|(_, blob)| Arc::clone(&blob.shared)));
+        let gone = gone.map(|(_, blob)| (Arc::clone(cf), Arc::clone(&blob.shared)));
+        self.removed_blobs.extend(gone);
     }
 
     /// Fills in the fields common to every edit.

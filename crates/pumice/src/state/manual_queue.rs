@@ -2,6 +2,7 @@
 //!
 //! Thread safety: `ManualQueue` belongs to the state lock.
 
+use pumice_env::filename::PathId;
 use std::collections::VecDeque;
 
 use pumice_base::{Error, Result, SubCode};
@@ -21,6 +22,24 @@ pub(crate) struct ManualPiece {
     pub canceled: Option<CancelFlag>,
 }
 
+/// What a job wrote.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub job: u64,
+    /// The files' numbers.
+    pub files: Vec<u64>,
+}
+
+/// How a caller wants its compaction done.
+pub(crate) struct CallerSettings {
+    /// No automatic compaction runs meanwhile.
+    pub exclusive: bool,
+    /// 0 takes the database's setting.
+    pub max_subcompactions: usize,
+    /// The switch that ends it.
+    pub canceled: Option<CancelFlag>,
+}
+
 /// One level of a manual compaction, done in pieces.
 pub(crate) struct Request {
     pub id: u64,
@@ -31,27 +50,23 @@ pub(crate) struct Request {
     pub end: Option<Vec<u8>>,
     pub ignore_from_file: u64,
     pub forbid_move: bool,
-    pub exclusive: bool,
-    pub max_subcompactions: usize,
-    /// Compact these files, and nothing by range, until the caller's switch is set.
-    pub files: Option<(FilesRequest, Option<CancelFlag>)>,
+    /// The directory that the caller chose for a range's outputs.
+    pub path_id: PathId,
+    /// Compact these files, and nothing by range.
+    pub files: Option<FilesRequest>,
+    pub caller: CallerSettings,
     pub running: bool,
     /// Level the pieces went to.
     pub wrote_to: Option<usize>,
-    /// Numbers of the files that the last piece wrote.
-    pub outputs: Vec<u64>,
+    /// What the last piece wrote.
+    pub outputs: Written,
     pub done: Option<Result<()>>,
 }
 
 impl Request {
-    /// The caller's switch.
-    pub fn canceled(&self) -> Option<&CancelFlag> {
-        self.files.as_ref().and_then(|(_, canceled)| canceled.as_ref())
-    }
-
     /// Its next step.
     pub fn pick(&self, cf: &CfState) -> Result<ManualPick> {
-        if let Some((files, _)) = &self.files {
+        if let Some(files) = &self.files {
             let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
             return Ok(ManualPick::Pick { pick, resume_at: None });
         }
@@ -62,6 +77,7 @@ impl Request {
             end: self.end.as_deref(),
             ignore_from_file: self.ignore_from_file,
             forbid_move: self.forbid_move,
+            path_id: self.path_id,
         };
         Ok(cf.plan.pick_range(&cf.version, &range))
     }
@@ -93,7 +109,7 @@ impl ManualQueue {
     }
     /// Automatic compactions must not start.
     pub fn excludes_automatic(&self) -> bool {
-        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
+        self.requests.iter().any(|r| r.caller.exclusive && r.done.is_none())
     }
     /// Picked pieces will not be done.
     pub fn give_up(&mut self, error: &Error) {
@@ -112,10 +128,10 @@ impl ManualQueue {
             (Ok(()), Some(next)) => request.begin = Some(next.clone()),
         }
     }
-    /// A piece wrote these files.
-    pub fn wrote(&mut self, piece: &ManualPiece, outputs: &[u64]) {
+    /// A piece wrote these files, as job `job`.
+    pub fn wrote(&mut self, piece: &ManualPiece, job: u64, files: &[u64]) {
         if let Some(request) = self.requests.iter_mut().find(|r| r.id == piece.id) {
-            request.outputs = outputs.to_vec();
+            request.outputs = Written { job, files: files.to_vec() };
         }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) mod tree_shape;
 pub(crate) mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -178,6 +179,35 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// Table `number` was written to `path`, at least in part, for an edit that was never tried:
+    /// the next deletion removes it.
+    pub fn discard_output(&mut self, number: FileNumber, path: PathBuf) {
+        self.pending_outputs.remove(&number);
+        self.obsolete.unnamed.push(path);
+    }
+
+    /// Table `number` was written to `path` for an edit that failed: it is deleted once a MANIFEST
+    /// is durable that does not name it.
+    pub fn abandon_output(&mut self, number: FileNumber, path: PathBuf) {
+        self.pending_outputs.remove(&number);
+        self.obsolete.file(path);
+    }
+
+    /// Blob files of `cf` were written, at least in part, for an edit that was never tried: as
+    /// `discard_output`.
+    pub fn discard_blob_files(&mut self, cf: &CfData, numbers: &[FileNumber]) {
+        for number in numbers {
+            self.discard_output(*number, cf.blob(*number));
+        }
+    }
+
+    /// Blob files of `cf` were written for an edit that failed: as `abandon_output`.
+    pub fn abandon_blob_files(&mut self, cf: &CfData, numbers: &[FileNumber]) {
+        for number in numbers {
+            self.abandon_output(*number, cf.blob(*number));
+        }
+    }
+
     /// Nothing may be deleted now.
     pub fn are_kept(&self) -> bool {
         self.deletions_disabled > 0 || self.copies > 0
@@ -185,6 +215,11 @@ impl Files {
 }
 
 impl DbState {
+    /// The directories of tables of all families.
+    pub fn table_dirs(&self) -> BTreeSet<PathBuf> {
+        self.cfs.values().flat_map(|cf| cf.data.dirs.all().iter().cloned()).collect()
+    }
+
     /// Queues a flush of column family `id` if it wants one.
     pub fn queue_flush(&mut self, id: u32) {
         if let Some(cf) = self.cfs.get_mut(&id)

@@ -13,6 +13,7 @@ use pumice_table::Table;
 /// A table that left its version.
 pub(crate) struct ObsoleteTable {
     pub number: FileNumber,
+    pub path: PathBuf,
     pub file: Weak<FileMetaData>,
     /// No MANIFEST that recovery could read has its column family.
     pub dropped: bool,
@@ -25,6 +26,7 @@ pub(crate) struct ObsoleteTable {
 /// A blob file that left its version.
 pub(crate) struct ObsoleteBlobFile {
     pub number: FileNumber,
+    pub path: PathBuf,
     pub file: Weak<SharedBlobFile>,
     /// As of tables.
     pub dropped: bool,

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use pumice_base::{Error, FileNumber, Result, SizeLimits};
-use pumice_env::filename::{self, FileType, TableDirs};
+use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem};
-use pumice_manifest::FileMetaData;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
@@ -28,10 +27,10 @@ use crate::log_tail::log_files::LogFile;
 use crate::log_tail::log_history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
 use crate::options::DbOptions;
+use crate::state::CfMap;
 use crate::state::lanes::Lanes;
 use crate::state::regulator::Regulator;
 use crate::state::work::CompactionWork;
-use crate::state::{CfMap, Files};
 use crate::stats::Logger;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -175,25 +174,6 @@ impl Logs {
 }
 
 impl Directory {
-    /// The path of a table of a version.
-    pub fn table_of(&self, file: &FileMetaData) -> PathBuf {
-        self.tables().table(file.path_id, file.number)
-    }
-
-    /// The path of a table that is known by its number: new ones lie in the first directory.
-    pub fn table(&self, number: FileNumber) -> PathBuf {
-        self.tables().table(TableDirs::OWN, number)
-    }
-
-    /// The path of a blob file.
-    pub fn blob(&self, number: FileNumber) -> PathBuf {
-        self.tables().blob(number)
-    }
-
-    fn tables(&self) -> TableDirs {
-        TableDirs::of(&self.path)
-    }
-
     /// Refuses operations that a database opened for reading cannot do.
     pub fn check_writable(&self) -> Result<()> {
         match (self.read_only, self.secondary) {
@@ -301,39 +281,6 @@ impl Writes {
         {
             self.request_switch(*id);
         }
-    }
-}
-
-impl Directory {
-    /// Table `number` was written, at least in part, for an edit that was never tried: the next
-    /// deletion removes it.
-    pub fn discard_output(&self, files: &mut Files, number: FileNumber) {
-        files.pending_outputs.remove(&number);
-        files.obsolete.unnamed.push(self.table(number));
-    }
-
-    /// Blob files were written, at least in part, for an edit that was never tried: as
-    /// `discard_output`.
-    pub fn discard_blob_files(&self, files: &mut Files, numbers: &[FileNumber]) {
-        for number in numbers {
-            files.pending_outputs.remove(number);
-            files.obsolete.unnamed.push(self.blob(*number));
-        }
-    }
-
-    /// Blob files were written for an edit that failed: as `abandon_output`.
-    pub fn abandon_blob_files(&self, files: &mut Files, numbers: &[FileNumber]) {
-        for number in numbers {
-            files.pending_outputs.remove(number);
-            files.obsolete.file(self.blob(*number));
-        }
-    }
-
-    /// Table `number` was written for an edit that failed: it is deleted once a MANIFEST is durable
-    /// that does not name it.
-    pub fn abandon_output(&self, files: &mut Files, number: FileNumber) {
-        files.pending_outputs.remove(&number);
-        files.obsolete.file(self.table(number));
     }
 }
 

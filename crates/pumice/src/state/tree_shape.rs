@@ -4,6 +4,8 @@
 //!
 //! Thread safety: functions of data; a family's belongs to the state lock.
 
+use pumice_table::TableProperties;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ impl TreeShape {
 pub(crate) fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
     let pick = &work.pick;
     let options = work.cf.options();
-    let (deepest, given) = (pick.deepest, pick.compression);
+    let (deepest, given) = (pick.deepest, pick.outputs.compression);
     let codec = compression_of(&options, pick.output_level, work.base_level, deepest, given);
     let numbers = |files: &[Arc<FileMetaData>]| files.iter().map(|f| f.number).collect();
     CompactionJobInfo {
@@ -70,6 +72,7 @@ pub(crate) fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJ
         elapsed_micros: 0,
         cpu_micros: 0,
         output_compression: codec.0.property_name(),
+        tables: BTreeMap::new(),
         error: None,
     }
 }
@@ -149,6 +152,7 @@ pub(crate) fn flush_info(cf: &CfData, job_id: u64, flush_reason: FlushReason) ->
         file_path: PathBuf::new(),
         file_number: 0,
         smallest_seqno: 0,
+        table_properties: TableProperties::default(),
         largest_seqno: 0,
         triggered_writes_slowdown: reaches(options.level0_slowdown_writes_trigger),
         triggered_writes_stop: reaches(options.level0_stop_writes_trigger),

@@ -2,6 +2,8 @@
 //!
 //! Thread safety: plain data; the version keeps the inputs.
 
+use pumice_base::FileNumber;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::range_tombstone::FragmentedTombstones;
@@ -118,6 +120,11 @@ impl CompactionWork {
         if let Some(cursor) = &self.pick.next_cursor {
             edit.compact_cursors.push((self.pick.start_level, cursor.clone()));
         }
+    }
+
+    /// The path of its output of that number.
+    pub fn output_path(&self, number: FileNumber) -> PathBuf {
+        self.cf.dirs.table(self.pick.outputs.path_id, number)
     }
 
     /// The number of entries read must match the inputs' properties.

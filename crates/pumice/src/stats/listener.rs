@@ -8,6 +8,7 @@
 //! compactions, ingestions, checkpoints, `resume`, `close`) are Aborted if a job waits for the
 //! listener. If a listener drops the last handle, another task closes the database.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pumice_base::Error;
@@ -207,6 +208,19 @@ pub struct FlushJobInfo {
     pub triggered_writes_slowdown: bool,
     /// L0 now has `level0_stop_writes_trigger` files or more.
     pub triggered_writes_stop: bool,
+    /// The properties of the new file; those of none while the flush begins.
+    pub table_properties: TableProperties,
+}
+
+/// A file of a compaction.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
+#[derive(Clone, Debug)]
+pub struct CompactionTable {
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// Its properties.
+    pub properties: TableProperties,
 }
 
 /// A compaction. Fields about the result are 0 or empty while it begins.
@@ -248,6 +262,8 @@ pub struct CompactionJobInfo {
     pub cpu_micros: u64,
     /// Codec of the new files, for instance `Snappy`.
     pub output_compression: &'static str,
+    /// The inputs and outputs by number, once it has succeeded.
+    pub tables: BTreeMap<u64, CompactionTable>,
     /// What went wrong.
     pub error: Option<Error>,
 }
@@ -371,10 +387,10 @@ pub struct ExternalFileIngestionInfo {
 /// use std::sync::{Arc, Mutex};
 ///
 /// use pumice::{
-///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, Error, EventListener,
-///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,
-///     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
-///     WriteStallInfo,
+///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, CompactionTable, Error,
+///     EventListener, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
+///     SubcompactionJobInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
+///     WriteStallCondition, WriteStallInfo,
 /// };
 ///
 /// #[derive(Default)]
@@ -398,6 +414,8 @@ pub struct ExternalFileIngestionInfo {
 ///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
 ///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
 ///         self.add(format!("compacted into level {}", info.output_level));
+///         let tables: Vec<&CompactionTable> = info.tables.values().collect();
+///         assert!(tables.iter().all(|table| table.properties.num_entries > 0));
 ///     }
 ///     fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
 ///         println!("part {} took {} us", info.subcompaction_job_id, info.elapsed_micros);
@@ -464,6 +482,14 @@ pub trait EventListener: Send + Sync {
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
     /// A background job or a write failed; writes may stop, depending on the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
+    /// A flush or a compaction failed, and the error has not stopped anything yet. With true it
+    /// never does: writes go on, and the job is tried again after `bgerror_resume_retry_interval`.
+    /// Errors that leave a log or the MANIFEST in doubt come to
+    /// [`on_background_error`](Self::on_background_error) alone, which this calls by default.
+    fn on_job_error(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+        self.on_background_error(reason, error);
+        false
+    }
     /// The database recovered, by itself or by [`Db::resume`](crate::Db::resume), from the
     /// background error that had stopped writes.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}

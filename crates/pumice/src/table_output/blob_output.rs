@@ -327,8 +327,8 @@ impl<'a> BlobOutput<'a> {
             checksum_method: checksum.function,
             checksum_value: checksum.value,
         });
-        let (env, number, bytes) = (self.env, file.number, file.writer.len());
-        at_normal_priority(|| env.end_blob_file(number, bytes))
+        let (env, path, bytes) = (self.env, self.cf.blob(file.number), file.writer.len());
+        at_normal_priority(|| env.end_blob_file(&path, bytes))
     }
 
     /// Ends the last file; returns all.
@@ -372,7 +372,7 @@ fn open(
 ) -> Result<OpenFile> {
     let number = env.begin_output();
     spec.numbers.lock().push(number);
-    let path = env.blob_path(number);
+    let path = cf.blob(number);
     let options = env.db_options();
     let direct = options.use_direct_io_for_flush_and_compaction;
     let file_options = FileOptions { direct, ..FileOptions::default() };

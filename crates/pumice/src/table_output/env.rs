@@ -2,7 +2,7 @@
 //!
 //! Thread safety: an environment is shared by all jobs of a database. Nothing here suspends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use pumice_base::{FileNumber, Result, SizeLimits};
@@ -15,11 +15,7 @@ use crate::stats::Statistics;
 
 /// See the module head.
 pub(crate) trait OutputEnv: Send + Sync {
-    /// Where tables are.
-    fn directory(&self) -> &Path;
-    /// Where a new table of that number is written.
-    fn table_path(&self, number: FileNumber) -> PathBuf;
-    /// The file system of the directory.
+    /// The file system of the tables.
     fn file_system(&self) -> &dyn FileSystem;
     /// The options as they are now.
     fn db_options(&self) -> Arc<DbOptions>;
@@ -33,13 +29,11 @@ pub(crate) trait OutputEnv: Send + Sync {
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>);
     /// A number for an output. The file is kept until its job ends.
     fn begin_output(&self) -> FileNumber;
-    /// Where a new blob file of that number is written.
-    fn blob_path(&self, number: FileNumber) -> PathBuf;
-    /// Blob file `number` is complete and has `bytes` bytes.
+    /// The blob file at `path` is complete and has `bytes` bytes.
     ///
     /// # Errors
     /// IoError if the database must not grow that much.
-    fn end_blob_file(&self, number: FileNumber, bytes: u64) -> Result<()>;
+    fn end_blob_file(&self, path: &Path, bytes: u64) -> Result<()>;
     /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
     fn built(&self, table: &BuildStats) -> u64;
     /// The sequence numbers that must stay readable, ascending.

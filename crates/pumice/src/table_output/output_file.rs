@@ -13,6 +13,7 @@ use pumice_base::hash::hash64_seeded;
 use pumice_base::key::{self, MAX_SEQUENCE};
 use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber, ValueType};
 use pumice_compress::CompressionType;
+use pumice_env::filename::PathId;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
 use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
@@ -34,12 +35,14 @@ use crate::version::table_cache::file_stats;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputSpec {
     pub number: FileNumber,
+    /// The directory that it is written into.
+    pub path_id: PathId,
     pub level: usize,
     pub base_level: usize,
     pub bottommost: bool,
     /// See `CompactionPick::deepest`.
     pub deepest: bool,
-    /// See `CompactionPick::compression`.
+    /// See `OutputForm::compression`.
     pub compression: Option<CompressionType>,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
@@ -76,7 +79,7 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates file `spec.number` in the database's directory. Writes are charged to `io`.
+    /// Creates file `spec.number` in its directory. Writes are charged to `io`.
     ///
     /// # Errors
     /// I/O.
@@ -88,7 +91,7 @@ impl OutputFile {
     ) -> Result<Self> {
         let settings = cf.settings();
         let options = &settings.options;
-        let path = env.table_path(spec.number);
+        let path = cf.dirs.table(spec.path_id, spec.number);
         let db_options = env.db_options();
         let (db_id, db_session_id) = env.ids();
         let direct = db_options.use_direct_io_for_flush_and_compaction;
@@ -251,6 +254,7 @@ impl OutputFile {
         let checksum = self.builder.file_checksum().cloned().unwrap_or_default();
         let meta = FileMetaData {
             number: self.spec.number,
+            path_id: self.spec.path_id,
             file_size: self.builder.file_size(),
             smallest: self.smallest,
             largest,

@@ -5,6 +5,7 @@
 //! loser's is dropped. Opening reads the file and so may suspend.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use pumice_base::{Error, FileNumber, Result};
@@ -89,7 +90,8 @@ impl TableCache {
         file: &SharedBlobFile,
         family: u32,
     ) -> Result<(Arc<BlobFile>, Arc<TableFile>)> {
-        let opened = self.open.open_blob_file(file, family);
+        let path = self.dirs.blob(file.addition.number);
+        let opened = self.open.open_blob_file(path, file, family);
         match &opened {
             Ok(_) => self.open.statistics.tick(Ticker::NoFileOpens),
             Err(_) => self.open.statistics.tick(Ticker::NoFileErrors),
@@ -101,10 +103,10 @@ impl TableCache {
 impl OpenTables {
     fn open_blob_file(
         self: &Arc<Self>,
+        path: PathBuf,
         file: &SharedBlobFile,
         family: u32,
     ) -> Result<(Arc<BlobFile>, Arc<TableFile>)> {
-        let path = self.dirs.blob(file.addition.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.fs),
             files: self.files,

@@ -5,7 +5,11 @@
 //! that may outlive the drop of its column family, whose data then stays readable until the last
 //! handle is dropped. The part under the state lock is `state::family`.
 
+use pumice_base::FileNumber;
+use pumice_env::filename::TableDirs;
+use pumice_manifest::FileMetaData;
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -52,6 +56,8 @@ pub struct CfData {
     dropped: AtomicBool,
     settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
+    /// Where its tables are.
+    pub(crate) dirs: TableDirs,
     pub(crate) stats: CfCounters,
     /// With `optimize_filters_for_memory`, balances the filters of all tables.
     pub(crate) filter_balance: Arc<RateBalance>,
@@ -96,9 +102,25 @@ impl CfData {
                 options: Arc::new(options),
                 table: table_options,
             }),
+            dirs: tables.dirs().clone(),
             tables: ArcSwap::new(tables),
         };
         (data, Publisher(()))
+    }
+
+    /// The path of a table of a version.
+    pub(crate) fn table_of(&self, file: &FileMetaData) -> PathBuf {
+        self.dirs.table(file.path_id, file.number)
+    }
+
+    /// The path of a new table of a memtable, or from outside.
+    pub(crate) fn new_table(&self, number: FileNumber) -> PathBuf {
+        self.dirs.table(TableDirs::OWN, number)
+    }
+
+    /// The path of a blob file: all are in the first directory, as in RocksDB.
+    pub(crate) fn blob(&self, number: FileNumber) -> PathBuf {
+        self.dirs.blob(number)
     }
 
     /// The user comparator.

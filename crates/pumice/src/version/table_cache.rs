@@ -81,7 +81,8 @@ impl Drop for Closed {
 /// Shared by the table caches of one database: the directory and the limit on open files.
 pub(crate) struct OpenTables {
     pub(super) fs: Arc<dyn FileSystem>,
-    pub(super) dirs: TableDirs,
+    /// The directory of the database, for families without paths of their own.
+    own: PathBuf,
     /// The database's identity and that of this open.
     pub(super) ids: (String, String),
     pub(super) statistics: Option<Arc<Statistics>>,
@@ -101,6 +102,7 @@ pub(crate) struct OpenTables {
 /// The tables of one column family.
 pub struct TableCache {
     pub(super) open: Arc<OpenTables>,
+    pub(super) dirs: TableDirs,
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
@@ -155,7 +157,7 @@ impl OpenTables {
         };
         OpenTables {
             fs: Arc::clone(&options.file_system),
-            dirs: TableDirs::of(dir),
+            own: dir,
             ids,
             last_level: receiver(true),
             other_levels: receiver(false),
@@ -303,6 +305,7 @@ impl TableCache {
         family: &ColumnFamilyOptions,
     ) -> Self {
         TableCache {
+            dirs: family.table_dirs(&open.own),
             open,
             options,
             comparator,
@@ -313,6 +316,11 @@ impl TableCache {
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
+    }
+
+    /// Where the tables are.
+    pub(crate) fn dirs(&self) -> &TableDirs {
+        &self.dirs
     }
 
     /// The counters of the database, if they are wanted.
@@ -447,7 +455,7 @@ impl TableCache {
         file: &FileMetaData,
         level: usize,
     ) -> Result<(Arc<Table>, Arc<TableFile>)> {
-        let path = self.open.dirs.table(file.path_id, file.number);
+        let path = self.dirs.table(file.path_id, file.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.open.fs),
             files: self.open.files,

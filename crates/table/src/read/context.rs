@@ -92,6 +92,8 @@ pub struct TableReadOptions {
     pub io_priority: Option<IoPriority>,
     /// Time limits for reads of the file; none by default.
     pub limits: ReadLimits,
+    /// Range deletions hide nothing; the caller does it.
+    pub ignore_range_deletions: bool,
 }
 
 /// When reads of files time out. Checked before and after each read: none is interrupted.
@@ -184,6 +186,7 @@ impl Default for TableReadOptions {
             missed: None,
             io_priority: None,
             limits: ReadLimits::default(),
+            ignore_range_deletions: false,
         }
     }
 }

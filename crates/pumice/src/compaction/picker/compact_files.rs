@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
-use pumice_env::filename::table_file_name;
+use pumice_env::filename::{PathId, table_file_name};
 
-use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
+use super::{CompactionPick, CompactionReason, InputLevel, OutputForm, PickContext, paths};
 
 /// What a user asks for.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct FilesRequest {
     pub compression: Option<CompressionType>,
     /// Bytes at which an output ends.
     pub output_file_size_limit: u64,
+    /// The directory of the outputs; None for that of the level.
+    pub path_id: Option<PathId>,
 }
 
 /// The compaction of the files of `request`; `fifo` keeps all files in L0.
@@ -71,7 +73,10 @@ pub fn pick_files(
         is_deletion: false,
         bottommost,
         deepest: output_level + 1 >= ctx.version.num_non_empty_levels(),
-        compression: request.compression,
+        outputs: OutputForm {
+            path_id: request.path_id.unwrap_or_else(|| paths::of_level(ctx.options, output_level)),
+            compression: request.compression,
+        },
         target_output_file_size: limit,
         max_output_file_size: limit,
         max_compaction_bytes: u64::MAX,

@@ -10,12 +10,15 @@
 //! Pure, like the rest of the picker; the time is an argument. One compaction runs at a time: two
 //! would delete more than needed. Not here: file temperatures.
 
+use pumice_env::filename::TableDirs;
 use std::sync::Arc;
 
 use pumice_manifest::{FileMetaData, LevelScores, Version};
 
 use super::setup::Start;
-use super::{CompactionPick, CompactionReason, InputLevel, PickContext, RunningCompactions};
+use super::{
+    CompactionPick, CompactionReason, InputLevel, OutputForm, PickContext, RunningCompactions,
+};
 
 /// When a file is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +133,7 @@ fn deletion(reason: CompactionReason, inputs: InputLevel) -> CompactionPick {
         is_deletion: true,
         bottommost: true,
         deepest: false,
-        compression: None,
+        outputs: OutputForm { path_id: TableDirs::OWN, compression: None },
         target_output_file_size: 0,
         max_output_file_size: 0,
         max_compaction_bytes: 0,

@@ -1,5 +1,6 @@
 //! Picks for `CompactRange`: one level of the range at a time, in pieces.
 
+use pumice_env::filename::PathId;
 use pumice_manifest::UserRange;
 
 use super::setup::Start;
@@ -21,6 +22,8 @@ pub struct ManualRange<'a> {
     pub ignore_from_file: u64,
     /// Every entry must be rewritten (a compaction filter has to see it).
     pub forbid_move: bool,
+    /// The directory that the caller chose for the outputs.
+    pub path_id: PathId,
 }
 
 /// Outcome of a manual pick.
@@ -73,6 +76,7 @@ pub fn pick_range(ctx: &PickContext<'_>, manual: &ManualRange<'_>) -> ManualPick
     };
     let mut start = Start::new(CompactionReason::ManualCompaction, output_level, inputs);
     start.forbid_move = manual.forbid_move;
+    start.path_id = Some(manual.path_id);
     match ctx.complete(start) {
         Some(pick) => ManualPick::Pick { pick: Box::new(pick), resume_at },
         None => ManualPick::Conflict,

@@ -14,6 +14,7 @@ mod fifo;
 mod intra_l0;
 mod leveled;
 mod manual;
+mod paths;
 mod priority;
 mod running;
 mod setup;
@@ -21,6 +22,7 @@ mod setup;
 mod tests;
 mod universal;
 
+use pumice_env::filename::PathId;
 use std::sync::Arc;
 
 use pumice_compress::CompressionType;
@@ -99,6 +101,15 @@ impl<'a> PickContext<'a> {
     }
 }
 
+/// What the level of the outputs does not say of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputForm {
+    /// The directory that they go to; with moves, that of all inputs.
+    pub path_id: PathId,
+    /// Their compression, if it differs from their level's.
+    pub compression: Option<CompressionType>,
+}
+
 /// A compaction to be run.
 #[derive(Clone, Debug)]
 pub struct CompactionPick {
@@ -125,8 +136,8 @@ pub struct CompactionPick {
     /// No level below the output level has files: the bottommost level's compression settings
     /// apply, whether or not `bottommost` is true.
     pub deepest: bool,
-    /// The compression of the outputs, if it differs from their level's.
-    pub compression: Option<CompressionType>,
+    /// How outputs are written.
+    pub outputs: OutputForm,
     /// Size at which an output should end.
     pub target_output_file_size: u64,
     /// Size at which an output must end.

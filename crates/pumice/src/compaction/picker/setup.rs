@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
+use pumice_env::filename::PathId;
 use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
-use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
+use super::{
+    CompactionPick, CompactionReason, InputLevel, OutputForm, PickContext, paths, total_bytes,
+};
 
 /// A compaction of L0 may take at least this many times the bytes of the output level, which it may
 /// have to rewrite.
@@ -23,6 +26,8 @@ pub(super) struct Start {
     pub forbid_move: bool,
     /// Inputs grow only towards larger keys.
     pub expand_right_only: bool,
+    /// The directory that a caller chose for the outputs.
+    pub path_id: Option<PathId>,
 }
 
 impl Start {
@@ -34,6 +39,7 @@ impl Start {
             is_l0_move: false,
             forbid_move: false,
             expand_right_only: false,
+            path_id: None,
         }
     }
 }
@@ -146,6 +152,8 @@ impl PickContext<'_> {
         };
         let bottommost = self.is_bottommost(&inputs, start.output_level, &range);
         let target = self.target_file_size(start.output_level);
+        let path_id =
+            start.path_id.unwrap_or_else(|| paths::of_level(self.options, start.output_level));
         let may_grow = !bottommost && !grandparents.is_empty();
         let mut pick = CompactionPick {
             reason: start.reason,
@@ -157,7 +165,7 @@ impl PickContext<'_> {
             is_deletion: false,
             bottommost,
             deepest: start.output_level + 1 >= self.version.num_non_empty_levels(),
-            compression: None,
+            outputs: OutputForm { path_id, compression: None },
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
@@ -279,7 +287,7 @@ impl PickContext<'_> {
             return false;
         }
         if !self.can_move(pick.start_level, pick.output_level)
-            || inputs.files.iter().any(|f| f.path_id != 0)
+            || inputs.files.iter().any(|f| f.path_id != pick.outputs.path_id)
         {
             return false;
         }

@@ -22,6 +22,7 @@ use crate::read::iterator::view::{Renewal, View};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
+use crate::read::newest::{Newer, newer_than};
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
@@ -56,6 +57,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         missed: None,
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
+        ignore_range_deletions: options.ignore_range_deletions,
     }
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         missed: None,
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
+        ignore_range_deletions: options.ignore_range_deletions,
     }
 }
 
@@ -275,6 +278,21 @@ impl DbInner {
         get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
     }
 
+    /// Whether `key` was written after the snapshot of `options`; false without one.
+    pub(crate) fn newer_version_present(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<bool> {
+        self.check_snapshot(options)?;
+        self.life.check_caller()?;
+        let Some(snapshot) = &options.snapshot else { return Ok(false) };
+        let (view, table) = (cf.super_version.load(), point_options(options));
+        let newer = newer_than(cf, &view, key, snapshot.sequence_number(), Some(&table))?;
+        Ok(newer == Newer::Yes)
+    }
+
     /// [`DbInner::get`] when it is counted or timed.
     #[inline(never)]
     fn get_observed<W: PointAnswer>(
@@ -359,6 +377,7 @@ impl DbInner {
             snapshot,
             self.reports.statistics.as_ref(),
         );
+        iterator.limit(options);
         if options.tailing {
             if self.dir.secondary {
                 let text = "tailing iterator not supported in secondary mode";
@@ -384,6 +403,9 @@ impl DbInner {
             let filter = options.table_filter.as_ref();
             sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
         })?;
+        if options.ignore_range_deletions {
+            range_dels = RangeDels::new(sequence);
+        }
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let prefix = tables.extractor().filter(|_| by_prefix).cloned();

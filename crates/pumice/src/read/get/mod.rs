@@ -102,6 +102,8 @@ struct Lookup<'a> {
     values: Values<'a>,
     key: UserKey<'a>,
     sequence: SequenceNumber,
+    /// As `sequence` for range tombstones; 0 to see none.
+    ranges_to: SequenceNumber,
     /// Highest sequence of a visible range tombstone over the key, in sources seen so far.
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
@@ -131,6 +133,7 @@ impl<'a> Lookup<'a> {
             values: Values::of(cf, view),
             key,
             sequence,
+            ranges_to: if options.ignore_range_deletions { 0 } else { sequence },
             covered_below: 0,
             operands: Vec::new(),
             entity: false,
@@ -242,7 +245,7 @@ impl<'a> Lookup<'a> {
     /// Looks in a memtable.
     fn memtable(&mut self, mem: &MemTable) {
         if let Some(list) = mem.range_tombstones() {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
         mem.get_with(self.key, self.sequence, |sequence, value_type, value| {
@@ -278,7 +281,9 @@ impl<'a> Lookup<'a> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
         // A row is the same for all readers only if all of the file is visible, and is read to the
         // end of the key's history.
-        let whole = self.sequence >= file.largest_seq && self.unmerged.is_none();
+        let whole = self.sequence >= file.largest_seq
+            && self.unmerged.is_none()
+            && !options.ignore_range_deletions;
         match cache.rows().filter(|_| whole) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
             None => self.table::<true>(cache, options, level, file, target, None)?,
@@ -339,7 +344,7 @@ impl<'a> Lookup<'a> {
         if let Some(list) = table.range_tombstones_ref()
             && inside_file(&self.cf.icmp.user, self.key, file)
         {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
             if let Some(row) = &mut row {
                 row.set_partial();
@@ -372,7 +377,7 @@ impl<'a> Lookup<'a> {
         version: &Version,
         seek_key: InternalKey<'_>,
     ) -> Result<()> {
-        let (comparator, key, upper) = (&version.comparator().user, self.key, self.sequence);
+        let (comparator, key, upper) = (&version.comparator().user, self.key, self.ranges_to);
         let mut covered_below = self.covered_below;
         let holds = |file: &FileMetaData| {
             comparator.compare(file.smallest_user_key(), key).is_le()

@@ -12,6 +12,7 @@ use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
 use crate::cost;
+use crate::read::iterator::observer::{meets_too_many, too_many_skipped};
 use crate::read::value::{EntryKind, Values, saved};
 
 impl DbIterator {
@@ -51,6 +52,7 @@ impl DbIterator {
             self.buffers.saved_key.extend_from_slice(key.as_bytes());
             match self.fold_backward() {
                 Ok(true) => return,
+                Ok(false) if self.skips_too_many() => return self.give_up(),
                 Ok(false) if DEAD => self.meet_dead_before(),
                 Ok(false) => return self.pass_dead_before(),
                 Err(error) => {
@@ -77,8 +79,8 @@ impl DbIterator {
             if !self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 break;
             }
-            if let Some(observer) = &mut self.observer {
-                observer.met += 1;
+            if meets_too_many(&mut self.observer) {
+                return Err(too_many_skipped());
             }
             if steps > self.skips_max {
                 return self.fold_by_seek();
@@ -87,6 +89,9 @@ impl DbIterator {
             let (sequence, tag) = ikey.sequence_and_type();
             if sequence <= self.limits.sequence {
                 let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
+                if hidden && let Some(observer) = &mut self.observer {
+                    observer.uncount();
+                }
                 match EntryKind::of_tag(tag) {
                     _ if hidden => {
                         self.buffers.operands.clear();

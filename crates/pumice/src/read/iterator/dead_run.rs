@@ -116,6 +116,9 @@ impl DbIterator {
     }
 
     fn known_range(&self) -> Option<DeadRange> {
+        if self.limits.sees_ranges_deleted {
+            return None;
+        }
         let view = &self.super_version;
         let (key, sequence) = (self.buffers.saved_key(), self.limits.sequence);
         view.mem.dead_range_over(key, sequence, view.removals)

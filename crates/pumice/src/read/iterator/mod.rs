@@ -30,7 +30,7 @@ use crate::cost;
 use crate::read::elsewhere::{BlobReads, Fetched};
 use crate::read::iterator::buffers::Buffers;
 use crate::read::iterator::dead_run::DeadRun;
-use crate::read::iterator::observer::{Observer, SeekKind, note};
+use crate::read::iterator::observer::{Observer, SeekKind, meets_too_many, note};
 use crate::read::iterator::view::{Renewal, View};
 use crate::read::merge::merge_for_read;
 use crate::read::merging_iterator::MergingIterator;
@@ -66,6 +66,8 @@ pub(super) struct IteratorLimits {
     pub prefix: Option<Extractor>,
     /// How values in blob files are read.
     pub blob_reads: BlobReads,
+    /// What deletions of ranges deleted is shown.
+    pub sees_ranges_deleted: bool,
 }
 
 /// Where it is, and in which direction it moves.
@@ -132,7 +134,14 @@ impl DbIterator {
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version, blob_reads } = view;
-        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix, blob_reads };
+        let limits = IteratorLimits {
+            sequence,
+            lower_bound,
+            upper_bound,
+            prefix,
+            blob_reads,
+            sees_ranges_deleted: false,
+        };
         let options = cf.options();
         let measured = options.table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
@@ -409,7 +418,9 @@ impl DbIterator {
             if self.leaves_prefix(key) {
                 return;
             }
-            note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
+            if OBSERVED && meets_too_many(&mut self.observer) {
+                return self.give_up();
+            }
             if skipping && self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 self.skip_older::<OBSERVED>(&mut skips);
                 continue;
@@ -447,7 +458,7 @@ impl DbIterator {
                     self.buffers.saved_key.clear();
                     self.buffers.saved_key.extend_from_slice(key.as_bytes());
                     skipping = true;
-                    note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
+                    note::<OBSERVED>(&mut self.observer, |seen| seen.pass(hidden));
                     if !DEAD {
                         return self.pass_dead::<OBSERVED>(!hidden);
                     }

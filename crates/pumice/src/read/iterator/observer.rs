@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use pumice_base::InternalIterator;
+use pumice_base::{Error, InternalIterator};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoActivity, activity};
 
 use super::{DbIterator, Direction, Place};
+use crate::options::requests::ReadOptions;
 use crate::read::source::Source;
 use crate::stats::{HistogramKind, Record, Statistics, Ticker};
 
@@ -24,9 +25,20 @@ pub(super) enum SeekKind {
     ToTarget,
 }
 
+/// The error of a move that skips more than its reader allows.
+#[cold]
+pub(super) fn too_many_skipped() -> Error {
+    Error::incomplete("Too many internal keys skipped.")
+}
+
 /// Counts of one iterator that are not reported yet.
 #[derive(Default)]
 pub(super) struct Observer {
+    /// Entries that a move may pass over; 0 for no limit.
+    skips_max: u64,
+    /// Entries met in the present move but for those that a range deletion hides, which RocksDB
+    /// does not count.
+    counted: u64,
     statistics: Option<Arc<Statistics>>,
     /// Entries examined in the present move.
     pub met: u64,
@@ -58,12 +70,26 @@ impl Observer {
         Some(Box::new(Observer { statistics, ..Observer::default() }))
     }
 
+    /// A deleted key is passed, which a range deletion hides if `hidden`.
+    pub fn pass(&mut self, hidden: bool) {
+        self.deleted += u64::from(!hidden);
+        if hidden {
+            self.uncount();
+        }
+    }
+
+    /// The entry that was met last is hidden by a range deletion.
+    pub fn uncount(&mut self) {
+        self.counted = self.counted.saturating_sub(1);
+    }
+
     /// A move has ended, on a key if `found`.
     fn end_move(&mut self, found: bool) {
         perf::count(PerfMetric::InternalKeySkippedCount, std::mem::take(&mut self.older));
         perf::count(PerfMetric::InternalDeleteSkippedCount, std::mem::take(&mut self.deleted));
         perf::count(PerfMetric::InternalRecentSkippedCount, std::mem::take(&mut self.newer));
         let met = std::mem::take(&mut self.met);
+        self.counted = 0;
         self.skipped += met.saturating_sub(u64::from(found));
         let reseeks = std::mem::take(&mut self.reseeks);
         if reseeks > 0 {
@@ -98,7 +124,44 @@ pub(super) fn note<const OBSERVED: bool>(
     }
 }
 
+/// Counts an entry that is met; true if there were more before it than may be skipped, as RocksDB's
+/// `TooManyInternalKeysSkipped` finds.
+#[inline(always)]
+pub(super) fn meets_too_many(observer: &mut Option<Box<Observer>>) -> bool {
+    let Some(seen) = observer else { return false };
+    seen.met += 1;
+    seen.counted += 1;
+    seen.skips_max > 0 && seen.counted > seen.skips_max.saturating_add(1)
+}
+
 impl DbIterator {
+    /// Sets what the options say of how it moves.
+    pub(crate) fn limit(&mut self, options: &ReadOptions) {
+        self.limits.sees_ranges_deleted = options.ignore_range_deletions;
+        if options.max_skippable_internal_keys > 0 {
+            // The observer counts what a move meets.
+            let observer = self.observer.get_or_insert_default();
+            observer.skips_max = options.max_skippable_internal_keys;
+            self.at.shown = Place::Observed;
+        }
+    }
+
+    /// Whether the present move, which has found nothing yet, has met more entries than may be
+    /// skipped.
+    #[inline]
+    pub(super) fn skips_too_many(&self) -> bool {
+        self.observer
+            .as_ref()
+            .is_some_and(|seen| seen.skips_max > 0 && seen.counted > seen.skips_max)
+    }
+
+    /// Ends such a move.
+    #[cold]
+    pub(super) fn give_up(&mut self) {
+        self.at.place = Place::Nowhere;
+        self.status = Err(too_many_skipped());
+    }
+
     /// Bytes of the key and the value shown; None if there are none.
     fn shown_bytes(&self) -> Option<u64> {
         let value = if self.at.place == self.at.shown {

@@ -48,6 +48,7 @@ fn flush_info() -> FlushJobInfo {
         largest_seqno: 14017,
         triggered_writes_slowdown: false,
         triggered_writes_stop: false,
+        table_properties: pumice_table::TableProperties::default(),
     }
 }
 
@@ -87,6 +88,7 @@ fn compactions_read_as_in_rocksdb() {
         elapsed_micros: 92_101,
         cpu_micros: 74_614,
         output_compression: "Snappy",
+        tables: std::collections::BTreeMap::new(),
         error: None,
     };
     assert_eq!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::common::{DIR, contents, fill, flush, memory, options};
 use pumice::backup::{
     BackupEngine, BackupEngineOptions, CreateBackupOptions, RestoreMode, RestoreOptions,
+    ShareFilesNaming,
 };
 use pumice::{Db, ErrorKind};
 use pumice_env::mem::FaultOp;
@@ -113,4 +114,133 @@ fn a_backup_tells_how_far_it_is_and_ends_when_it_is_stopped() {
     assert_eq!(engine.create_backup(&db, true, b"").unwrap(), 2);
     engine.delete_all_backups().unwrap();
     assert_eq!(engine.backups().unwrap(), []);
+}
+
+/// The names of the files of the backups in a directory, without what differs from run to run.
+fn names(fs: &std::sync::Arc<dyn pumice::FileSystem>, part: &str) -> Vec<String> {
+    let mut names = fs.list(&Path::new(BACKUPS).join(part)).unwrap();
+    names.sort();
+    names
+}
+
+/// Where tables go, by the options; each kind is restored, and shares what it can.
+#[pumice_test_macros::test]
+fn tables_are_named_as_the_options_say() {
+    let by_number = BackupEngineOptions { share_files_with_checksum: false, ..Default::default() };
+    let alone = BackupEngineOptions { share_table_files: false, ..Default::default() };
+    let named = |share_files_with_checksum_naming| BackupEngineOptions {
+        share_files_with_checksum_naming,
+        ..Default::default()
+    };
+    for (case, how, part, copies, wanted) in [
+        ("number", by_number, "shared", 2, "NNNNNN.sst"),
+        ("private", alone, "private/2", 2, "NNNNNN.sst"),
+        ("crc", named(ShareFilesNaming::LegacyCrc32cAndFileSize), "shared_checksum", 2, "N_N_N"),
+        ("session", named(ShareFilesNaming::UseDbSessionId), "shared_checksum", 2, "N_sX"),
+        ("size", BackupEngineOptions::default(), "shared_checksum", 2, "N_sX_N"),
+    ] {
+        let (_, fs) = memory();
+        let options = options(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        let engine = BackupEngine::open(fs.clone(), BACKUPS).unwrap().with_options(how);
+        for keys in [0..10, 10..20] {
+            fill(&db, keys, "value");
+            engine.create_backup(&db, true, b"").unwrap();
+        }
+        let found = names(&fs, part);
+        let found: Vec<_> = found.iter().filter(|name| name.ends_with(".sst")).collect();
+        assert_eq!(found.len(), copies, "{case} {found:?}");
+        for name in found {
+            let stem = name.trim_end_matches(".sst");
+            let is_number = |text: &str| !text.is_empty() && text.parse::<u64>().is_ok();
+            let parts: Vec<&str> = stem.split('_').collect();
+            let fits = match (wanted, &parts[..]) {
+                ("NNNNNN.sst", [number]) => number.len() == 6 && is_number(number),
+                ("N_N_N", [number, crc, bytes]) => {
+                    [number, crc, bytes].iter().all(|n| is_number(n))
+                }
+                ("N_sX", [number, session]) => is_number(number) && session.starts_with('s'),
+                ("N_sX_N", [number, session, bytes]) => {
+                    is_number(number) && session.starts_with('s') && is_number(bytes)
+                }
+                _ => false,
+            };
+            assert!(fits, "{case} {name}");
+        }
+        let wanted = contents(&db);
+        db.close().unwrap();
+        engine.verify_backup(2, true).unwrap();
+        engine.restore_backup(1, DIR, DIR).unwrap();
+        assert_eq!(contents(&Db::open(&options, DIR).unwrap()).len(), 10, "{case}");
+        engine.restore_latest_backup(DIR, DIR).unwrap();
+        assert_eq!(contents(&Db::open(&options, DIR).unwrap()), wanted, "{case}");
+        engine.delete_all_backups().unwrap();
+        assert_eq!(names(&fs, "shared_checksum"), Vec::<String>::new());
+    }
+}
+
+/// A table with the number of another one is not taken for it.
+#[pumice_test_macros::test]
+fn tables_named_by_number_alone_are_compared_by_size() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let how = BackupEngineOptions { share_files_with_checksum: false, ..Default::default() };
+    let engine = BackupEngine::open(fs.clone(), BACKUPS).unwrap().with_options(how);
+    for (dir, keys) in [("/one", 10), ("/two", 1000)] {
+        let db = Db::open(&options, dir).unwrap();
+        fill(&db, 0..keys, "value");
+        let made = engine.create_backup(&db, true, b"");
+        assert_eq!(made.is_ok(), dir == "/one", "{made:?}");
+        if let Err(error) = made {
+            assert!(error.is_corruption() && error.message().contains("Size mismatch"), "{error}");
+        }
+    }
+}
+
+/// A table that was left out comes from another backup, or stays where it is; else there is no
+/// restore, and the database is as it was.
+#[pumice_test_macros::test]
+fn tables_that_are_left_out_come_from_elsewhere() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..10, "value");
+    let second = BackupEngineOptions { schema_version: 2, ..Default::default() };
+    let engine = BackupEngine::open(fs.clone(), BACKUPS).unwrap();
+    let asked = Cell::new(0);
+    let all = |path: &str| {
+        assert!(path.starts_with("shared_checksum/0") && path.ends_with(".sst"), "{path}");
+        asked.set(asked.get() + 1);
+        true
+    };
+    let without = CreateBackupOptions {
+        flush_before_backup: true,
+        exclude_files_callback: Some(&all),
+        ..Default::default()
+    };
+    let error = engine.create_backup_opt(&db, &without).unwrap_err();
+    assert_eq!(error.message(), "exclude_files_callback requires schema_version >= 2");
+    let engine = engine.with_options(second);
+    assert_eq!(engine.create_backup_opt(&db, &without).unwrap(), 1);
+    assert_eq!((asked.get(), names(&fs, "shared_checksum").len()), (1, 0));
+    let info = engine.backups().unwrap();
+    assert_eq!(info[0].excluded_files.len(), 1);
+    let wanted = contents(&db);
+    db.close().unwrap();
+    let error = engine.restore_latest_backup(DIR, DIR).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let keep = RestoreOptions {
+        mode: RestoreMode::KeepLatestDbSessionIdFiles,
+        ..RestoreOptions::default()
+    };
+    engine.restore_latest_backup_opt(&keep, DIR, DIR).unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(contents(&db), wanted);
+    // Another backup that has it is enough, and it is copied once.
+    engine.create_backup(&db, true, b"").unwrap();
+    db.close().unwrap();
+    engine.restore_backup(1, DIR, DIR).unwrap();
+    assert_eq!(contents(&Db::open(&options, DIR).unwrap()), wanted);
+    engine.delete_backup(2).unwrap();
+    assert_eq!(engine.restore_backup(1, DIR, DIR).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }

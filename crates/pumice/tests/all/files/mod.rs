@@ -16,6 +16,7 @@ mod lost_current;
 mod numbers;
 mod orders;
 mod overlapping_files;
+mod paths;
 mod repair;
 mod secondary;
 mod space_limit;

@@ -22,6 +22,8 @@ const ONLY: ReadOptions = ReadOptions {
     auto_prefix_mode: true,
     tailing: false,
     table_filter: None,
+    ignore_range_deletions: false,
+    max_skippable_internal_keys: 0,
 };
 
 /// A level of several tables, two of L0 (keys from `KEYS` on) and a memtable (from `KEYS + 20` on),

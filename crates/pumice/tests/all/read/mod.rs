@@ -3,6 +3,7 @@
 mod cache_only;
 mod filter_kinds;
 mod held;
+mod limits;
 mod merge_operands;
 mod read_options;
 mod row_cache;

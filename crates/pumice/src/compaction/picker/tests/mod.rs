@@ -34,7 +34,7 @@ fn show(pick: &CompactionPick) -> String {
         (pick.is_trivial_move, "move"),
         (pick.is_deletion, "delete"),
         (pick.bottommost, "bottommost"),
-        (pick.compression == Some(CompressionType::None), "uncompressed"),
+        (pick.outputs.compression == Some(CompressionType::None), "uncompressed"),
     ];
     for (on, word) in marks {
         if on {
@@ -135,6 +135,7 @@ impl Tree {
             end: bytes("end"),
             ignore_from_file: command.number("ignore_from").unwrap_or(u64::MAX),
             forbid_move: command.args.contains_key("forbid_move"),
+            path_id: 0,
         };
         match pick_range(&ctx, &range) {
             ManualPick::Nothing => "nothing".into(),
@@ -202,7 +203,7 @@ impl Tree {
         };
         let picked = match command.args.contains_key("all") {
             false => rules.pick(&ctx, &marks),
-            true => match rules.pick_all(&ctx) {
+            true => match rules.pick_all(&ctx, 0) {
                 ManualPick::Nothing => return "nothing".into(),
                 ManualPick::Conflict => return "conflict".into(),
                 ManualPick::Pick { pick, resume_at: None } => Some(*pick),

@@ -16,14 +16,15 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
+use pumice_env::filename::PathId;
 use std::ops::Range;
 use std::sync::Arc;
 
 use pumice_compress::CompressionType;
 use pumice_manifest::{FileMarks, FileMetaData, LevelScores, Version};
 
-use super::{CompactionPick, CompactionReason, InputLevel, ManualPick, PickContext};
-use super::{RunningCompactions, total_bytes};
+use super::{CompactionPick, CompactionReason, InputLevel, ManualPick, OutputForm, PickContext};
+use super::{RunningCompactions, paths, total_bytes};
 use choose::Run;
 
 pub use choose::UniversalRules;
@@ -170,6 +171,8 @@ impl UniversalRules {
         let range = ctx.range_of(&inputs);
         let bottommost = ctx.is_bottommost(&inputs, output_level, &range);
         let target = ctx.target_file_size(output_level);
+        let bytes = inputs.iter().fold(0, |sum: u64, input| sum.saturating_add(input.bytes()));
+        let path_id = paths::of_bytes(ctx.options, bytes, self.size_ratio.into());
         let mut pick = CompactionPick {
             reason,
             score: 0.0,
@@ -181,7 +184,10 @@ impl UniversalRules {
             is_deletion: false,
             bottommost,
             deepest: output_level + 1 >= ctx.version.num_non_empty_levels(),
-            compression: uncompressed.then_some(CompressionType::None),
+            outputs: OutputForm {
+                path_id,
+                compression: uncompressed.then_some(CompressionType::None),
+            },
             target_output_file_size: target,
             max_output_file_size: target,
             max_compaction_bytes: self.max_overlap(ctx),
@@ -208,18 +214,18 @@ impl UniversalRules {
         let files: Vec<_> = pick.input_files().map(|(_, file)| file.clone()).collect();
         let as_they_are = || {
             pick.inputs.len() == 1
-                && pick.compression.is_none()
+                && pick.outputs.compression.is_none()
                 && ctx.can_move(pick.start_level, pick.output_level)
                 && files.iter().all(|file| ctx.moves_cheaply(file, pick.output_level))
         };
         (self.allow_trivial_move || as_they_are())
-            && files.iter().all(|file| file.path_id == 0)
+            && files.iter().all(|file| file.path_id == pick.outputs.path_id)
             && ctx.files_disjoint(&files)
     }
 
     /// All runs, whatever the range: into the last level, or into one file of L0 if there is no
     /// other level.
-    pub fn pick_all(&self, ctx: &PickContext<'_>) -> ManualPick {
+    pub fn pick_all(&self, ctx: &PickContext<'_>, path_id: PathId) -> ManualPick {
         let runs = sorted_runs(ctx);
         let Some(first) = runs.first() else { return ManualPick::Nothing };
         if first.level == 0 && ctx.running.level0_busy() {
@@ -228,7 +234,10 @@ impl UniversalRules {
         let reason = CompactionReason::ManualCompaction;
         let draft = self.draft(ctx, &runs, 0..runs.len(), reason);
         match self.finish(ctx, Draft { may_move: false, ..draft }) {
-            Some(pick) => ManualPick::Pick { pick: Box::new(pick), resume_at: None },
+            Some(mut pick) => {
+                pick.outputs.path_id = path_id;
+                ManualPick::Pick { pick: Box::new(pick), resume_at: None }
+            }
             None => ManualPick::Conflict,
         }
     }

@@ -111,3 +111,34 @@ fn listeners_hear_of_a_failure_before_the_caller() {
         }
     }
 }
+
+/// Takes back what it hears of.
+#[derive(Default)]
+struct Forgets(Mutex<Vec<BackgroundErrorReason>>);
+
+impl EventListener for Forgets {
+    fn on_job_error(&self, reason: BackgroundErrorReason, _: &Error) -> bool {
+        self.0.lock().push(reason);
+        true
+    }
+}
+
+/// The flush is tried again, and nothing else has noticed.
+#[pumice_test_macros::test]
+fn an_error_that_a_listener_takes_back_stops_nothing() {
+    let fs = MemFs::new(1);
+    let mut options = options(&fs.shared());
+    let listener = Arc::new(Forgets::default());
+    options.db.listeners.push(listener.clone());
+    options.db.bgerror_resume_retry_interval = 1000;
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open(&options, DIR).unwrap();
+    db.put("a", "1").unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Eio));
+    db.flush().unwrap();
+    assert_eq!(*listener.0.lock(), [BackgroundErrorReason::Flush]);
+    assert_eq!(db.background_error(), None);
+    db.put("b", "2").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.live_files_metadata().len(), 2);
+}

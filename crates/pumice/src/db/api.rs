@@ -225,6 +225,7 @@ impl Db {
         Ok(&cf.data)
     }
 
+    #[inline]
     pub(crate) fn live<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
         let data = self.data(cf)?;
         if data.is_dropped() {

@@ -13,6 +13,7 @@ use crate::stats::listener::FlushReason;
 
 impl DbInner {
     /// Makes room for a write of `bytes`.
+    #[inline]
     pub(crate) fn prepare_write(
         &self,
         leader: &Leadership,

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pumice::{Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice_port::{thread, time};
 
 /// Where the database is.
 pub const DIR: &str = "/db";
+
+/// How long [`eventually`] waits: far longer than any loaded machine needs.
+const PATIENCE_MICROS: u64 = 30_000_000;
 
 /// Synced writes.
 pub const SYNC: WriteOptions = WriteOptions {
@@ -28,6 +32,15 @@ pub fn test_name(module_path: &str, test: &str) -> String {
     // The first part is the program.
     let module = module_path.split_once("::").map_or("", |(_, module)| module);
     format!("{module}::{test}")
+}
+
+/// Waits for what must happen by itself, as the deletion of files.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = time::now_micros();
+    while !holds() {
+        assert!(time::now_micros() - start < PATIENCE_MICROS, "never: {what}");
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// Options for a database on `fs`.

@@ -389,6 +389,8 @@ impl DbInner {
         result
     }
 
+    // In `lead`, which every write without a transaction goes through: apart it costs 70 instructions.
+    #[inline(always)]
     fn write_group(
         &self,
         leader: &Leadership,

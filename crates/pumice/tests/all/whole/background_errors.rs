@@ -11,7 +11,7 @@ use pumice::{
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 
-use super::faults::support::eventually;
+use crate::common::eventually;
 
 const DIR: &str = "/db";
 

@@ -8,7 +8,8 @@ use pumice::{
 };
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 
-use super::support::{DIR, check_against, eventually, key, options_on};
+use super::support::{DIR, check_against, key, options_on};
+use crate::common::eventually;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use pumice::{ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, FlushOptions};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 
-use super::support::{DIR, Fixture, eventually};
-use crate::common::SYNC;
+use super::support::{DIR, Fixture};
+use crate::common::{SYNC, eventually};
 
 fn failures() -> Vec<(&'static str, FaultRule)> {
     let sync = |f| Fault::Fsync(f);

@@ -13,7 +13,9 @@ pub mod support;
 use crate::common::SYNC;
 use pumice::{CompactRangeOptions, Db, ErrorKind, FlushOptions, Severity};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
-use support::{DIR, Fixture, eventually, key};
+use support::{DIR, Fixture, key};
+
+use crate::common::eventually;
 
 #[pumice_test_macros::test]
 fn a_failed_log_stops_writes_until_resume() {

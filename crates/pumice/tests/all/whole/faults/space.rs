@@ -2,7 +2,8 @@
 
 use pumice::{FlushOptions, WriteOptions};
 
-use super::support::{Fixture, eventually, key};
+use super::support::{Fixture, key};
+use crate::common::eventually;
 
 #[pumice_test_macros::test]
 fn writes_work_again_when_space_returns() {

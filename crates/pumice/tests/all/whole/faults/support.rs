@@ -10,11 +10,8 @@ use pumice::{Db, Logger, MemFs, Options, ReadOptions, WriteOptions};
 use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::CrashMode;
-use pumice_port::{thread, time};
 
 pub const DIR: &str = "/db";
-/// Limit for what must happen by itself; the promise is 5 s, but machines may be slow.
-const PATIENCE_MICROS: u64 = 30_000_000;
 
 struct NoLog;
 
@@ -45,15 +42,6 @@ pub fn options_on(fs: &MemFs) -> Options {
     options.db.bgerror_resume_retry_interval = 50_000;
     options.cf.disable_auto_compactions = true;
     options
-}
-
-/// Waits for what must happen by itself.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = time::now_micros();
-    while !holds() {
-        assert!(time::now_micros() - start < PATIENCE_MICROS, "never: {what}");
-        thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 /// Asserts that the database holds `model`, and no more than entries of `may_have` in addition.

@@ -4,7 +4,7 @@
 //! shared_checksum/000012_sABC_1234.sst    as it is by default; the name is ShareFilesNaming's
 //! shared/000012.sst                       with share_files_with_checksum=false
 //! private/<id>/000012.sst                 with share_table_files=false
-//! shared_checksum/000013_567_1234.blob    by its checksum: a blob file has no session, as in RocksDB
+//! shared_checksum/000013_567_1234.blob    by its checksum, since a blob file has no session
 //! ```
 //! Thread safety: as the engine's. Suspends. Invariant: a table that intact backups share is copied
 //! under another name first, and renamed.

@@ -389,7 +389,7 @@ impl DbInner {
         result
     }
 
-    // In `lead`, which every write without a transaction goes through: apart it costs 70 instructions.
+    // In `lead`, which most writes go through: apart it costs each of them 70 instructions.
     #[inline(always)]
     fn write_group(
         &self,

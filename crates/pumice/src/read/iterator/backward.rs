@@ -92,12 +92,8 @@ impl DbIterator {
                 if hidden && let Some(observer) = &mut self.observer {
                     observer.uncount();
                 }
-                match EntryKind::of_tag(tag) {
-                    _ if hidden => {
-                        self.buffers.operands.clear();
-                        has_base = false;
-                        visible = false;
-                    }
+                let deleted = EntryKind::Tombstone;
+                match if hidden { deleted } else { EntryKind::of_tag(tag) } {
                     EntryKind::Tombstone => {
                         self.buffers.operands.clear();
                         has_base = false;

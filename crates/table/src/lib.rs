@@ -43,4 +43,4 @@ pub use read::iter::TableIter;
 pub use read::salvage::SalvageIter;
 pub use read::table::Table;
 pub use stats::TableStats;
-pub use unique_id::{SESSION_ID_LEN, session_id, unique_id, unique_id_of};
+pub use unique_id::{SESSION_ID_LEN, cache_base_of, session_id, unique_id, unique_id_of};

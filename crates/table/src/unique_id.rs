@@ -84,10 +84,16 @@ pub fn external_unique_id(properties: &TableProperties) -> Option<[u64; 2]> {
     Some([low_u64(hash), low_u64(hash >> 64)])
 }
 
-/// 128 hashed bits unique to the table; block cache keys are made from them by xoring the block's
-/// offset into the second word. `None` as [`unique_id`].
+/// The cache base of the table with these properties. `None` as [`unique_id`].
 pub(crate) fn cache_base(properties: &TableProperties) -> Option<[u64; 2]> {
-    let [lower, upper] = unique_id_of(properties)?;
+    cache_base_of(&properties.db_id, &properties.db_session_id, properties.original_file_number)
+}
+
+/// 128 hashed bits unique to a file; keys of caches are made from them by xoring the offset of what
+/// is cached into the second word. The unique id itself does not serve: its words differ between
+/// files where offsets differ too, so that two files would share keys. `None` as [`unique_id`].
+pub fn cache_base_of(db_id: &str, db_session_id: &str, file_number: u64) -> Option<[u64; 2]> {
+    let [lower, upper] = unique_id(db_id, db_session_id, file_number)?;
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&lower.to_le_bytes());
     bytes[8..].copy_from_slice(&upper.to_le_bytes());

@@ -53,7 +53,7 @@ impl References {
     }
 
     fn add_index(&mut self, key: UserKey<'_>, index: &BlobIndex) {
-        let record = (RECORD_HEADER_LEN + key.len()) as u64 + index.size;
+        let record = index.size.saturating_add((RECORD_HEADER_LEN + key.len()) as u64);
         let flow = self.0.entry(index.file).or_default();
         flow.count += 1;
         flow.bytes = flow.bytes.saturating_add(record);

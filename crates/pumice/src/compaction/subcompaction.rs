@@ -247,7 +247,9 @@ fn filter(job: &JobContext, options: &ColumnFamilyOptions) -> Option<Arc<dyn Com
 
 /// The values of the input, some of which may be in blob files.
 fn input_values(job: &JobContext) -> InputValues {
+    // What a compaction reads is garbage, or elsewhere, when it ends.
     let options = TableReadOptions {
+        fill_cache: false,
         io_priority: Some(job.env.pace(TableReason::Compaction).0),
         ..TableReadOptions::default()
     };

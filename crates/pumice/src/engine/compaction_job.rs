@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_env::IoClass;
+use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
 use pumice_port::sync::MutexGuard;
@@ -303,7 +304,11 @@ impl DbInner {
             sum.blob_files.extend(part.blob_files);
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
-            self.dir.fs.sync_dir(work.cf.dirs.dir(work.pick.outputs.path_id))?;
+            let (tables, blobs) = (work.pick.outputs.path_id, TableDirs::OWN);
+            self.dir.fs.sync_dir(work.cf.dirs.dir(tables))?;
+            if tables != blobs && !sum.blob_files.is_empty() {
+                self.dir.fs.sync_dir(work.cf.dirs.dir(blobs))?;
+            }
         }
         if self.options().compaction_verify_record_count {
             work.verify_entry_count(sum.counts.entries_in)?;

@@ -267,25 +267,30 @@ impl DbInner {
         self.dir.archive_files(&self.reports, &dir, names)
     }
 
-    /// A change of the MANIFEST was dropped: gives the tables that nothing names now a name in the
-    /// archive. A crash never makes acknowledged data depend on them, but damage that looks like a
-    /// crash might. `outputs` are tables of this recovery.
+    /// A change of the MANIFEST was dropped: gives the tables and blob files that nothing names now
+    /// a name in the archive of their directory. A crash never makes acknowledged data depend on
+    /// them, but damage that looks like a crash might. `outputs` are files of this recovery.
     pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
-        let live = {
+        let (live, mut dirs) = {
             let state = self.state.lock();
             if !state.took_change_back() {
                 return Ok(());
             }
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
             let blobs = state.cfs.values().flat_map(|cf| cf.version.blob_files().keys().copied());
-            files.chain(blobs).chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
+            let live = files.chain(blobs).chain(outputs.iter().copied());
+            (live.collect::<BTreeSet<FileNumber>>(), state.table_dirs())
         };
-        let strays = self.dir.fs.list(&self.dir.path)?.into_iter().filter(|name| {
-            filename::parse(name).is_some_and(|(number, kind)| {
-                matches!(kind, FileType::Table | FileType::Blob) && !live.contains(&number)
-            })
-        });
-        self.dir.archive_files(&self.reports, &self.dir.path, strays.map(PathBuf::from))
+        dirs.insert(self.dir.path.clone());
+        for dir in dirs {
+            let strays = self.dir.fs.list(&dir)?.into_iter().filter(|name| {
+                filename::parse(name).is_some_and(|(number, kind)| {
+                    matches!(kind, FileType::Table | FileType::Blob) && !live.contains(&number)
+                })
+            });
+            self.dir.archive_files(&self.reports, &dir, strays.map(PathBuf::from))?;
+        }
+        Ok(())
     }
 }
 

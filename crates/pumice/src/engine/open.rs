@@ -352,7 +352,8 @@ impl DbInner {
             self.background.refresh_tuning(&state, self.options().background_policy);
         }
         let recovered = if exists {
-            self.file_numbers.skip_to(self.dir.next_number()?);
+            let dirs = self.state.lock().table_dirs();
+            self.file_numbers.skip_to(self.dir.next_number(dirs)?);
             self.replay_logs(self.options().replay_mode(), None, None)?
         } else {
             Recovered::default()
@@ -389,8 +390,11 @@ impl DbInner {
         two_phase::keep_sections(self, number, &recovered.sections)?;
         self.logs.history.begin(number, self.last_sequence.load(Ordering::Acquire));
         self.archive(&recovered.set_aside)?;
-        let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
-        self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
+        let outputs = recovered.edits.values().flat_map(|edit| {
+            let tables = edit.new_files.iter().map(|(_, file)| file.number);
+            tables.chain(edit.blob_additions.iter().map(|blob| blob.number))
+        });
+        self.archive_tables(&outputs.collect())?;
         let build = |state: &DbState| {
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
@@ -455,17 +459,20 @@ impl DbInner {
 }
 
 impl Directory {
-    /// The number after all those in file names of the directory, 0 if there are none: after a
-    /// crash they may exceed what the MANIFEST knows, and none is reused. An old info log's
-    /// "number" is its time.
-    fn next_number(&self) -> Result<FileNumber> {
+    /// The number after all those in file names of the directory and of `dirs`, where tables are,
+    /// 0 if there are none: after a crash they may exceed what the MANIFEST knows, and none is
+    /// reused. An old info log's "number" is its time.
+    fn next_number(&self, mut dirs: BTreeSet<PathBuf>) -> Result<FileNumber> {
         let mut next = 0;
-        for name in self.fs.list(&self.path)? {
-            match filename::parse(&name) {
-                None | Some((_, FileType::InfoLog)) => {}
-                Some((number, _)) => {
-                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
-                    next = next.max(number + 1);
+        dirs.insert(self.path.clone());
+        for dir in dirs {
+            for name in self.fs.list(&dir)? {
+                match filename::parse(&name) {
+                    None | Some((_, FileType::InfoLog)) => {}
+                    Some((number, _)) => {
+                        let number = version_recovery::check_found(number, &dir.join(&name))?;
+                        next = next.max(number + 1);
+                    }
                 }
             }
         }

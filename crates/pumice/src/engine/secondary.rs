@@ -268,8 +268,14 @@ impl Follower {
                 }
             }
             for (number, blob) in family.version.blob_files() {
-                if !shown.blob_files().contains_key(number) {
-                    check_blob_file(&*db.dir.fs, &family.data.dirs, &blob.shared)?;
+                let known = shown.blob_files().get(number);
+                let is_shown = known.is_some_and(|known| Arc::ptr_eq(&known.shared, &blob.shared));
+                if is_shown && (!keep_open || blob.shared.open.is_full()) {
+                    continue;
+                }
+                match keep_open {
+                    true => drop(family.data.tables().blob_file(&blob.shared, family.data.id)?),
+                    false => check_blob_file(&*db.dir.fs, &family.data.dirs, &blob.shared)?,
                 }
             }
         }

@@ -162,7 +162,7 @@ pub(crate) fn open(
 
 /// Refuses a table of a database that refers to blob files: here its indexes would be those of
 /// other files, or of none. Nothing but the entries says it.
-fn refuse_blobs(table: &Arc<Table>) -> Result<()> {
+pub(super) fn refuse_blobs(table: &Arc<Table>) -> Result<()> {
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
     iter.seek_to_first();

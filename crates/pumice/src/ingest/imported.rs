@@ -58,7 +58,8 @@ pub(crate) struct ImportedFile {
 ///
 /// # Errors
 /// RocksDB's, with its texts: InvalidArgument for a file without entries; Corruption for one with
-/// other keys or sequence numbers than described; those of opening a table; I/O.
+/// other keys or sequence numbers than described; those of opening a table; I/O. NotSupported for
+/// one that refers to blob files.
 pub(crate) fn examine(
     fs: &dyn FileSystem,
     cf: &CfData,
@@ -71,6 +72,7 @@ pub(crate) fn examine(
         return Err(Error::invalid_argument(text).with_context(path.display()));
     }
     let table = external::open(fs, cf, path, (number, described.largest_seq), false)?;
+    external::refuse_blobs(&table)?;
     let properties = table.properties();
     if properties.num_entries == 0 && properties.num_range_deletions == 0 {
         return Err(Error::invalid_argument("File contain no entries"));

@@ -48,8 +48,10 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
         "" => path.to_path_buf(),
         dir => PathBuf::from(dir),
     };
-    sweep.remove_from(&filename::archive_dir(path), &[FileType::Wal, FileType::Table]);
+    let archived = [FileType::Wal, FileType::Table, FileType::Blob];
+    sweep.remove_from(&filename::archive_dir(path), &archived);
     for dir in options.db_paths.iter().map(|dir| dir.path.as_path()).filter(|dir| *dir != path) {
+        sweep.remove_from(&filename::archive_dir(dir), &archived);
         sweep.remove_from(dir, &[FileType::Table, FileType::Blob, FileType::Trash]);
     }
     if wal_dir != path {

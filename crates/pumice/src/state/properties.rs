@@ -106,10 +106,10 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
         "num-blob-files" => version.blob_files().len() as u64,
         "total-blob-file-size" => blob_bytes_of_live_versions(cf),
         "live-blob-file-size" => {
-            version.blob_files().values().map(|blob| blob.shared.file_size()).sum()
+            sum(version.blob_files().values().map(|blob| blob.shared.file_size()))
         }
         "live-blob-file-garbage-size" => {
-            version.blob_files().values().map(|blob| blob.garbage_bytes).sum()
+            sum(version.blob_files().values().map(|blob| blob.garbage_bytes))
         }
         _ => return None,
     };
@@ -132,7 +132,12 @@ fn blob_bytes_of_live_versions(cf: &CfData) -> u64 {
     let blobs = versions.iter().flat_map(|version| version.blob_files());
     let sizes: BTreeMap<u64, u64> =
         blobs.map(|(number, blob)| (*number, blob.shared.file_size())).collect();
-    sizes.values().sum()
+    sum(sizes.into_values())
+}
+
+/// Numbers from the MANIFEST, which may be damaged: a sum beyond all is the largest.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// Bytes of a largest set of files, taken from the last level upwards, that do not overlap: what

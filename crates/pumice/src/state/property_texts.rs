@@ -119,8 +119,8 @@ pub(crate) fn blob_view(version: &Version) -> BlobView {
     let mut view = BlobView::default();
     for blob in version.blob_files().values() {
         view.files += 1;
-        view.bytes += blob.shared.file_size();
-        view.garbage_bytes += blob.garbage_bytes;
+        view.bytes = view.bytes.saturating_add(blob.shared.file_size());
+        view.garbage_bytes = view.garbage_bytes.saturating_add(blob.garbage_bytes);
     }
     view
 }

@@ -21,7 +21,7 @@ use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
 use pumice_manifest::edit::BlobFileAddition;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
-use pumice_table::{BlockCache, CachedBlock, TableReason, unique_id};
+use pumice_table::{BlockCache, CachedBlock, TableReason, cache_base_of};
 
 use crate::blob::format::{
     FileHeader, HEADER_LEN, RECORD_HEADER_LEN, encode_footer, encode_record_header,
@@ -385,5 +385,5 @@ fn open(
     let room = writer.buffer_for(HEADER_LEN)?;
     FileHeader { family: cf.id, compression }.encode(room);
     let (db_id, session) = env.ids();
-    Ok(OpenFile { number, writer, count: 0, cache_base: unique_id(db_id, session, number) })
+    Ok(OpenFile { number, writer, count: 0, cache_base: cache_base_of(db_id, session, number) })
 }

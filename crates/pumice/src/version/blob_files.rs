@@ -14,7 +14,7 @@ use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{ObservedFile, RandomAccessFile};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::{BlockCache, unique_id};
+use pumice_table::{BlockCache, cache_base_of};
 
 use crate::blob::file::BlobFile;
 use crate::stats::{Record, Ticker};
@@ -82,7 +82,7 @@ impl TableCache {
     ) -> Option<(&Arc<BlockCache>, CacheKey)> {
         let cache = self.blob_cache.as_ref()?;
         let (db_id, session) = &self.open.ids;
-        Some((cache, blob_cache_key(unique_id(db_id, session, number)?, offset)))
+        Some((cache, blob_cache_key(cache_base_of(db_id, session, number)?, offset)))
     }
 
     fn open_blob_file(
@@ -126,7 +126,7 @@ impl OpenTables {
     }
 }
 
-/// The key in a blob cache of the value at `offset` of the file with that unique id.
+/// The key in a blob cache of the value at `offset` of the file with that cache base.
 pub(crate) fn blob_cache_key(base: [u64; 2], offset: u64) -> CacheKey {
     CacheKey(base[0], base[1] ^ offset)
 }

@@ -55,6 +55,30 @@ fn values_enter_the_cache_when_read_or_flushed() {
     db.close().unwrap();
 }
 
+/// Numbers and offsets that differ in the same bits: nothing is served from the other file.
+#[pumice_test_macros::test]
+fn values_of_two_files_share_no_entry() {
+    let dir = Scratch::new("blob-cache");
+    let mut options = options();
+    options.cf.blob_cache = Some(BlockCache::new(CacheOptions::new(64 << 20)));
+    let db = Db::open(&options, &dir.0).unwrap();
+    let mut wanted = Vec::new();
+    for file in 0..16u8 {
+        for n in 0..200u8 {
+            let value = vec![file ^ n; 30 + usize::from(n % 7) + usize::from(file)];
+            db.put([file, n], &value).unwrap();
+            wanted.push(([file, n], value));
+        }
+        db.flush().unwrap();
+    }
+    for _ in 0..2 {
+        for (key, value) in &wanted {
+            assert_eq!(&db.get(key).unwrap().unwrap()[..], &value[..], "{key:?}");
+        }
+    }
+    db.close().unwrap();
+}
+
 /// One cache for blocks and blobs, full, and one that holds its limit strictly.
 #[pumice_test_macros::test]
 fn small_caches_serve_all_values() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::blobs::written::{compact, options};
 use crate::common::{SYNC, contents, let_files_go, names};
+use pumice::options::DbPath;
 use pumice::{Db, FlushOptions, MemFs, Options};
 use pumice_env::mem::{CrashMode, Fault, FaultRule};
 use pumice_testkit::seed;
@@ -17,8 +18,14 @@ enum Mishap {
     Crash(CrashMode),
 }
 
-fn options_on(fs: &MemFs) -> Options {
+/// Where blob files and the tables of L0 are, and the other tables, with `apart`.
+const DIRS: [&str; 2] = ["/near", "/far"];
+
+fn options_on(fs: &MemFs, apart: bool) -> Options {
     let mut options = options();
+    if apart {
+        options.db.db_paths = vec![DbPath::new(DIRS[0], 1), DbPath::new(DIRS[1], 1 << 40)];
+    }
     options.db.file_system = fs.shared();
     options.cf.blob_file_size = 300;
     options.cf.enable_blob_garbage_collection = true;
@@ -51,7 +58,7 @@ fn work(db: &Db, done: &mut Model, tried: &mut Model) -> pumice::Result<()> {
 }
 
 /// Everything acknowledged is there, perhaps with the one write that failed; returns what is.
-fn check(db: &Db, fs: &MemFs, what: &str, done: &Model, tried: &Model) {
+fn check(db: &Db, fs: &MemFs, (what, dir): (&str, &str), done: &Model, tried: &Model) {
     let found: Model = contents(db).into_iter().collect();
     assert!(found == *done || found == *tried, "{what}");
     db.verify_checksum().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -59,16 +66,17 @@ fn check(db: &Db, fs: &MemFs, what: &str, done: &Model, tried: &Model) {
     let after: Model = contents(db).into_iter().collect();
     assert_eq!(found, after, "{what}");
     let_files_go(db);
-    let files = names(&fs.shared(), "/db");
+    let files = names(&fs.shared(), dir);
     let on_disk = files.iter().filter(|name| name.ends_with(".blob")).count() as u64;
     assert_eq!(db.property_int("rocksdb.num-blob-files").unwrap(), on_disk, "{what}: {files:?}");
 }
 
 /// Lets `mishap` happen at operation `i`.
-fn happen(i: u64, mishap: Mishap) {
-    let what = format!("operation {i}, {mishap:?}");
+fn happen(i: u64, mishap: Mishap, apart: bool) {
+    let what = format!("operation {i}, {mishap:?}, apart {apart}");
+    let dir = if apart { DIRS[0] } else { "/db" };
     let fs = MemFs::new(i);
-    let db = Db::open(&options_on(&fs), "/db").unwrap();
+    let db = Db::open(&options_on(&fs, apart), "/db").unwrap();
     let (mut done, mut tried) = (Model::new(), Model::new());
     match mishap {
         Mishap::Fails(fault) => {
@@ -91,8 +99,8 @@ fn happen(i: u64, mishap: Mishap) {
     }
     drop(db);
     for _ in 0..2 {
-        let db = Db::open(&options_on(&fs), "/db").unwrap_or_else(|e| panic!("{what}: {e}"));
-        check(&db, &fs, &what, &done, &tried);
+        let db = Db::open(&options_on(&fs, apart), "/db").unwrap_or_else(|e| panic!("{what}: {e}"));
+        check(&db, &fs, (&what, dir), &done, &tried);
         db.close().unwrap();
     }
 }
@@ -100,26 +108,31 @@ fn happen(i: u64, mishap: Mishap) {
 /// Points at which each mishap happens, spread over the work.
 const POINTS: u64 = 20;
 
-fn happen_everywhere(mishap: Mishap) {
+fn happen_everywhere(mishap: Mishap, apart: bool) {
     let fs = MemFs::new(0);
-    let db = Db::open(&options_on(&fs), "/db").unwrap();
+    let db = Db::open(&options_on(&fs, apart), "/db").unwrap();
     let before = fs.change_count();
     work(&db, &mut Model::new(), &mut Model::new()).unwrap();
     let changes = fs.change_count() - before;
     db.close().unwrap();
     for point in seed::range(POINTS) {
         println!("point {point}");
-        happen(changes * point / POINTS, mishap);
+        happen(changes * point / POINTS, mishap, apart);
     }
 }
 
 #[pumice_test_macros::test]
 fn power_cuts_leave_no_dangling_index() {
-    happen_everywhere(Mishap::Crash(CrashMode::UNSYNCED));
-    happen_everywhere(Mishap::Crash(CrashMode::MIXED));
+    happen_everywhere(Mishap::Crash(CrashMode::UNSYNCED), false);
+    happen_everywhere(Mishap::Crash(CrashMode::MIXED), false);
+}
+
+#[pumice_test_macros::test]
+fn power_cuts_leave_none_with_tables_in_another_directory() {
+    happen_everywhere(Mishap::Crash(CrashMode::UNSYNCED), true);
 }
 
 #[pumice_test_macros::test]
 fn failing_operations_leave_no_dangling_index() {
-    happen_everywhere(Mishap::Fails(Fault::Eio));
+    happen_everywhere(Mishap::Fails(Fault::Eio), false);
 }

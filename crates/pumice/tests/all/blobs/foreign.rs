@@ -7,7 +7,8 @@ use crate::blobs::theirs::{Contents, Theirs, blob_files, copy_dir, peer};
 use crate::common::Scratch;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind,
-    IngestExternalFileOptions, Options, PosixFs, ReadOptions,
+    ExportImportFilesMetadata, ImportColumnFamilyOptions, IngestExternalFileOptions, Options,
+    PosixFs, ReadOptions,
 };
 use pumice_base::random::Rng;
 use pumice_peer::Peer;
@@ -266,7 +267,7 @@ fn a_missing_or_damaged_file_is_named_and_other_keys_are_read() {
 
 /// Tables that refer to blob files cannot go elsewhere by themselves.
 #[pumice_test_macros::test]
-fn tables_with_indexes_are_not_exported_or_ingested() {
+fn tables_with_indexes_are_not_exported_ingested_or_imported() {
     let Some(peer) = peer() else { return };
     let (dir, other) = (Scratch::new("foreign-export"), Scratch::new("foreign-ingest"));
     {
@@ -275,8 +276,10 @@ fn tables_with_indexes_are_not_exported_or_ingested() {
         theirs.flush();
     }
     let db = Db::open(&options(), &dir.0).unwrap();
-    let table = db.live_files_metadata().remove(0);
-    let table = table.directory.join(&table.name[1..]);
+    let file = db.live_files_metadata().remove(0);
+    let table = file.directory.join(&file.name[1..]);
+    let db_comparator_name = "leveldb.BytewiseComparator".to_string();
+    let described = ExportImportFilesMetadata { db_comparator_name, files: vec![file] };
     let family = db.column_family("default").unwrap();
     let error = db.export_column_family(&family, dir.0.join("export")).err().unwrap();
     assert!(error.to_string().contains(".blob"), "{error}");
@@ -286,6 +289,10 @@ fn tables_with_indexes_are_not_exported_or_ingested() {
     let db = Db::open(&plain, &other.0).unwrap();
     let how = IngestExternalFileOptions { allow_db_generated_files: true, ..Default::default() };
     let error = db.ingest_external_file(&how, &[&table]).err().unwrap();
+    assert!(error.to_string().contains("blob files"), "{error}");
+    let how = ImportColumnFamilyOptions::default();
+    let import = db.create_column_family_with_import(&plain.cf, "to", &how, &[&described]);
+    let error = import.err().unwrap();
     assert!(error.to_string().contains("blob files"), "{error}");
     db.close().unwrap();
 }

@@ -123,6 +123,15 @@ fn unknown_tables_are_deleted_in_every_directory() {
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!(contents(&db).len(), 10);
     assert_eq!((tables_in(&*fs, FAST), tables_in(&*fs, LARGE), tables_in(&*fs, DIR)), (1, 0, 0));
+    db.close().unwrap();
+    // Nor is a number used again that a name has, wherever it is: its deletion may be under way.
+    let path = Path::new(LARGE).join("001999.sst");
+    pumice_env::write_file(&*fs, &path, b"left over", true).unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 10..20, "value");
+    flush(&db);
+    let newest = db.live_files_metadata().iter().map(|file| file.file_number).max();
+    assert!(newest > Some(1999), "{newest:?}");
 }
 
 /// Without its paths the database does not open, and is not harmed.

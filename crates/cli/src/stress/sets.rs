@@ -46,6 +46,8 @@ const NOT_DEALT: &[(&str, &str)] = &[
 const VALUES: &[(&str, &[&str])] = &[
     ("WAL_size_limit_MB", &["0", "1"]),
     ("WAL_ttl_seconds", &["0", "1"]),
+    ("blob_compression_type", &["kNoCompression", "kLZ4Compression", "kZSTD"]),
+    ("blob_garbage_collection_force_threshold", &["0.5", "1"]),
     ("bottommost_compression", &["kDisableCompressionOption", "kNoCompression", "kZSTD"]),
     ("bottommost_compression_opts", &["{enabled=true;max_dict_bytes=4096;}", "{enabled=false;}"]),
     ("checksum", &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]),

@@ -338,7 +338,7 @@ fn check_universal(options: &ColumnFamilyOptions) -> Result<()> {
     Ok(())
 }
 
-/// Checks the shares of garbage collection, in RocksDB's words.
+/// Checks the shares of garbage collection, in RocksDB's words and with the option's name.
 fn check_blobs(options: &ColumnFamilyOptions) -> Result<()> {
     let is_share = |share: f64| (0.0..=1.0).contains(&share);
     if !options.enable_blob_garbage_collection {
@@ -346,13 +346,14 @@ fn check_blobs(options: &ColumnFamilyOptions) -> Result<()> {
     }
     if !is_share(options.blob_garbage_collection_age_cutoff) {
         return Err(Error::invalid_argument(
-            "The age cutoff for blob garbage collection should be in the range [0.0, 1.0].",
+            "The age cutoff for blob garbage collection should be in the range [0.0, 1.0]: \
+             blob_garbage_collection_age_cutoff",
         ));
     }
     if !is_share(options.blob_garbage_collection_force_threshold) {
         return Err(Error::invalid_argument(
             "The garbage ratio threshold for forcing blob garbage collection should be in the \
-             range [0.0, 1.0].",
+             range [0.0, 1.0]: blob_garbage_collection_force_threshold",
         ));
     }
     Ok(())

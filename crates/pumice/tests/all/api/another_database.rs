@@ -150,6 +150,10 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("compact_files_cf", |db, cf, _| {
         db.compact_files_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
     }),
+    ("compact_files_job_cf", |db, cf, _| {
+        db.compact_files_job_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
+    }),
+    ("newer_version_present_cf", |db, cf, at| db.newer_version_present_cf(cf, at, b"k").map(drop)),
     ("ingest_external_file_cf", |db, cf, _| {
         db.ingest_external_file_cf(&Default::default(), cf, &["/none.sst"])
     }),
@@ -170,6 +174,7 @@ fn there<T>(property: Option<T>) -> Result<()> {
 
 /// Every call of `Db` that takes a snapshot.
 const WITH_SNAPSHOT: &Calls<Db> = &[
+    ("newer_version_present_cf", |db, cf, at| db.newer_version_present_cf(cf, at, b"k").map(drop)),
     ("get_opt", |db, _, at| db.get_opt(at, "k").map(drop)),
     ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
     ("get_opt_async", |db, _, at| block_on(db.get_opt_async(at, "k")).map(drop)),
@@ -292,8 +297,12 @@ const TTL_WITH_SNAPSHOT: &Calls<DbWithTtl> = &[
 ];
 
 /// Calls that work only with files there; for the others it is checked that they work at all.
-const NEED_FILES: &[&str] =
-    &["compact_files_cf", "ingest_external_file_cf", "ingest_external_files"];
+const NEED_FILES: &[&str] = &[
+    "compact_files_cf",
+    "compact_files_job_cf",
+    "ingest_external_file_cf",
+    "ingest_external_files",
+];
 
 /// The public calls of `sources` that have an argument whose type ends in one of `types`.
 fn calls_with<'a>(sources: &[&'a str], types: &[&str]) -> Vec<&'a str> {

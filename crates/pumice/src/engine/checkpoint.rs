@@ -140,11 +140,21 @@ impl DbInner {
         // on 8.10, fails at an empty file.
         for &(number, bytes) in moment.logs.iter().filter(|(_, bytes)| *bytes > 0) {
             let from = filename::log_file(&wal_dir, number);
-            self.dir.copy(&from, &filename::log_file(staging, number), bytes)?;
+            let copied = self.dir.copy(&from, &filename::log_file(staging, number), bytes);
+            copied.map_err(|error| self.why_log_is_short(error))?;
         }
         // The last file makes it a database; this also makes all the names durable.
         filename::set_current_file(&*self.dir.fs, staging, manifest, true)?;
         Ok(moment.sequence)
+    }
+
+    /// A log lost its tail while it was copied, by a sync that failed: that is the reason to give,
+    /// and no damage.
+    fn why_log_is_short(&self, error: Error) -> Error {
+        match self.logs.at_rest().failure() {
+            Some(failure) if error.is_corruption() => failure.clone(),
+            _ => error,
+        }
     }
 
     /// Whether the live logs have at least this many bytes; 0 always, `u64::MAX` never.

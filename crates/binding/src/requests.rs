@@ -262,12 +262,7 @@ impl BackupOptions {
             let text = format!("BackupEngineOptions.share_files_with_checksum_naming={naming}");
             return Err(Error::invalid_argument(text));
         }
-        match self.store.int("schema_version") {
-            1 | 2 => Ok(()),
-            other => Err(Error::invalid_argument(format!(
-                "Only BackupEngineOptions::schema_version 1 and 2 are supported, not {other}"
-            ))),
-        }
+        self.engine().check()
     }
 
     fn naming(&self) -> Option<ShareFilesNaming> {
@@ -289,7 +284,7 @@ impl BackupOptions {
             share_table_files: self.store.flag("share_table_files"),
             share_files_with_checksum: self.store.flag("share_files_with_checksum"),
             share_files_with_checksum_naming: self.naming().unwrap_or_default(),
-            schema_version: u32::try_from(self.store.int("schema_version")).unwrap_or(1),
+            schema_version: u32::try_from(self.store.int("schema_version")).unwrap_or(0),
         }
     }
 

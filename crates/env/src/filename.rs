@@ -3,11 +3,13 @@
 //! One number space serves tables, logs, manifests, options and blobs. Numbers have at least six
 //! digits. Parsing is strict: the engine does not touch files that it did not name.
 
-use crate::file_system::{FileSystem, write_file};
-use pumice_base::Result;
-use pumice_base::planted::{self, Bug};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
+
+use crate::file_system::{FileSystem, write_file};
 
 /// What a file in a database directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -85,9 +85,6 @@ held! {
 pub use crate::callbacks::flink::FlinkConfig;
 pub use crate::records::Records;
 
-/// The newest `format_version` that the engine writes.
-const NEWEST: i32 = 7;
-
 /// A column family and its database, which Java closes by itself.
 #[derive(Clone, Debug)]
 pub struct Family(pub ColumnFamily, pub Db);
@@ -105,7 +102,10 @@ impl Default for Options {
     fn default() -> Self {
         let mut options = Options { values: options::Options::default(), listeners: Vec::new() };
         if let Some(version) = vm::format_version() {
-            options.values.table.store_mut().put_int("format_version", version.min(NEWEST).into());
+            // The default is the newest that is written.
+            let newest = options.values.table.store().int("format_version");
+            let version = newest.min(version.into());
+            options.values.table.store_mut().put_int("format_version", version);
         }
         options
     }

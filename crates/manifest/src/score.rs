@@ -4,8 +4,9 @@
 //! compaction at a score of 1.0. Sums over a level come ready with the level; only the files of
 //! running compactions are visited one by one. Thread safety: plain data.
 
-use pumice_base::narrow::{round_down_u64, to_usize};
 use std::sync::Arc;
+
+use pumice_base::narrow::{round_down_u64, to_usize};
 
 use crate::file_meta::FileMetaData;
 use crate::level::Level;

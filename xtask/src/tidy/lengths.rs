@@ -19,7 +19,7 @@ const COLUMNS: usize = 100;
 const STRUCT_FIELDS: usize = 15;
 /// Rule 5 holds here.
 const ENGINE: &str = "crates/pumice/src/";
-/// What events and lists of files report, field by field as RocksDB does.
+/// What events and lists of files report, and what a read is given, field by field as RocksDB does.
 const RECORDS: &[&str] = &["FlushJobInfo", "CompactionJobInfo", "LiveFile", "ReadOptions"];
 /// Names that say nothing about what a file holds.
 const EMPTY_NAMES: &[&str] = &["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs"];

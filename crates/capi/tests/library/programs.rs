@@ -184,56 +184,40 @@ fn recovery() {
     same_on_both("recovery", &[]);
 }
 
-/// What one library exports the other imports: all four ways give the same.
-#[test]
-fn exports_are_exchanged() {
+/// Runs a program in two modes, each with one of the libraries, in all four ways: what was printed.
+fn exchanged(name: &str, modes: [&str; 2]) -> Vec<[String; 2]> {
     let scratch = tempfile::tempdir().expect("a folder is made");
     let ours = folder_with(&shared_library(), &scratch.path().join("ours"));
     let theirs = folder_with(&peer(), &scratch.path().join("theirs"));
-    let program = compiled("exchange", scratch.path(), &ours, &[]);
-    let mut exported = Vec::new();
-    let mut imported = Vec::new();
-    for (at, (from, to)) in
-        [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)].iter().enumerate()
-    {
+    let program = compiled(name, scratch.path(), &ours, &[]);
+    let ways = [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)];
+    let run = |(at, (first, second)): (usize, &(&PathBuf, &PathBuf))| {
         let exchange = scratch.path().join(format!("exchange-{at}"));
         std::fs::create_dir(&exchange).expect("a folder is made");
-        let run = |mode: &str, libraries: &Path| {
+        let printed = |mode: &str, libraries: &Path| {
             let set = [("MODE", mode), ("EXCHANGE", &*exchange.to_string_lossy())];
             printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &set)
         };
-        exported.push(run("export", from));
-        imported.push(run("import", to));
-    }
-    assert!(imported[0].contains("ingested") && imported[0].contains("written"), "{}", imported[0]);
-    assert!(exported.iter().all(|text| *text == exported[0]), "{exported:#?}");
-    assert!(imported.iter().all(|text| *text == imported[0]), "{imported:#?}");
+        [printed(modes[0], first), printed(modes[1], second)]
+    };
+    ways.iter().enumerate().map(run).collect()
+}
+
+/// What one library exports the other imports: all four ways give the same.
+#[test]
+fn exports_are_exchanged() {
+    let printed = exchanged("exchange", ["export", "import"]);
+    let imported = &printed[0][1];
+    assert!(imported.contains("ingested") && imported.contains("written"), "{imported}");
+    assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
 }
 
 /// Each library places tables as the other does, and goes on with what the other wrote.
 #[test]
 fn paths_are_exchanged() {
-    let scratch = tempfile::tempdir().expect("a folder is made");
-    let ours = folder_with(&shared_library(), &scratch.path().join("ours"));
-    let theirs = folder_with(&peer(), &scratch.path().join("theirs"));
-    let program = compiled("paths", scratch.path(), &ours, &[]);
-    let mut printed_by_all = Vec::new();
-    for (at, (first, second)) in
-        [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)].iter().enumerate()
-    {
-        let exchange = scratch.path().join(format!("exchange-{at}"));
-        std::fs::create_dir(&exchange).expect("a folder is made");
-        let run = |mode: &str, libraries: &Path| {
-            let set = [("MODE", mode), ("EXCHANGE", &*exchange.to_string_lossy())];
-            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &set)
-        };
-        printed_by_all.push([run("write", first), run("again", second)]);
-    }
-    let wanted = &printed_by_all[0];
-    assert!(wanted[0].contains("in /fast") && wanted[0].contains("in /large"), "{}", wanted[0]);
-    assert!(wanted[0].contains("in /rest") && wanted[1].contains("keys 160"), "{wanted:#?}");
-    for (at, printed) in printed_by_all.iter().enumerate() {
-        assert_eq!(printed[0], wanted[0], "{at}");
-        assert_eq!(printed[1], wanted[1], "{at}");
-    }
+    let printed = exchanged("paths", ["write", "again"]);
+    let [first, second] = &printed[0];
+    assert!(first.contains("in /fast") && first.contains("in /large"), "{first}");
+    assert!(first.contains("in /rest") && second.contains("keys 160"), "{printed:#?}");
+    assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
 }

@@ -10,14 +10,15 @@
 //!
 //! Thread safety: [`Flags`] is plain data.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use super::flag_value::FlagValue;
 use super::option_flags::{self, GivenOption};
 use super::other_engines;
 use super::rocksdb_flags::{self, Known};
 use crate::nearest::nearest;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// The `--help` text of one flag.
 pub struct Row {

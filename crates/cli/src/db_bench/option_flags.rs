@@ -4,6 +4,7 @@
 //!
 //! Thread safety: plain data.
 
+use super::engine_options;
 use pumice::options::row::{OptionRow, RowKind};
 use pumice::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, OptionSet};
 
@@ -74,19 +75,14 @@ pub fn all() -> Vec<(&'static str, OptionFlag)> {
 
 /// The engine's word for a value that db_bench spells in its own way.
 pub fn engine_word(option: &str, text: String) -> String {
-    let word = match (option, text.to_ascii_lowercase().as_str()) {
-        ("blob_compression_type", "none") => "kNoCompression",
-        ("blob_compression_type", "snappy") => "kSnappyCompression",
-        ("blob_compression_type", "zlib") => "kZlibCompression",
-        ("blob_compression_type", "bzip2") => "kBZip2Compression",
-        ("blob_compression_type", "lz4") => "kLZ4Compression",
-        ("blob_compression_type", "lz4hc") => "kLZ4HCCompression",
-        ("blob_compression_type", "zstd") => "kZSTD",
-        ("prepopulate_blob_cache", "0") => "kDisable",
-        ("prepopulate_blob_cache", "1") => "kFlushOnly",
-        _ => return text,
+    let word = match (option, text.as_str()) {
+        ("blob_compression_type", codec) => engine_options::codec(codec).ok(),
+        ("prepopulate_blob_cache", "0") => Some("kDisable"),
+        ("prepopulate_blob_cache", "1") => Some("kFlushOnly"),
+        _ => None,
     };
-    word.to_string()
+    // The engine refuses what it does not know.
+    word.map_or(text, str::to_string)
 }
 
 /// The value that an option of column families has by what was `given`, as the engine writes it.

@@ -1,8 +1,9 @@
 //! Counts RocksDB's flags and benchmarks that are taken, and checks how the others are refused.
 
-use crate::{db_bench, lines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+use crate::{db_bench, lines};
 
 /// The pages that state the counts.
 const PAGE: &str = include_str!("../../../../docs/db_bench.md");

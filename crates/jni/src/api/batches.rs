@@ -24,7 +24,6 @@ pub fn new_of(_env: Env<'_>, data: Bytes) -> Result<New<Batch>> {
     Ok(New(Batch::from_data(&data)))
 }
 
-/// Adds an update to the family.
 /// What did not fit is an error, as in RocksDB.
 fn fits(it_did: bool) -> Result<()> {
     if it_did { Ok(()) } else { Err(Error::aborted("").with_subcode(SubCode::MemoryLimit).into()) }
@@ -36,6 +35,7 @@ pub fn set_max_bytes(_env: Env<'_>, batch: &mut Batch, bytes: usize) -> Result<(
     Ok(())
 }
 
+/// Adds an update to the family.
 macro_rules! add {
     ($batch:expr, $cf:expr, $updates:ident, $in:ident => $add:expr) => {
         $batch.add_to($cf.map(|cf: &Family| &cf.0), |$updates, $in| $add)

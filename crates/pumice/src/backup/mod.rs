@@ -150,6 +150,7 @@ impl BackupEngine {
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::invalid_argument("App metadata too large"));
         }
+        self.options.check()?;
         if options.exclude_files_callback.is_some() && self.options.schema_version < 2 {
             let text = "exclude_files_callback requires schema_version >= 2";
             return Err(Error::invalid_argument(text));
@@ -412,9 +413,7 @@ impl BackupEngine {
         }
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
-        self.save_tables(&moment.tables, (id, known), options, &how, &mut meta)?;
-        self.save_blob_files(&moment.blobs, (id, known), options, &how, &mut meta)?;
-        self.sync_shared()?;
+        self.save_files(&moment, (id, known), options, &how, &mut meta)?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
             let crc = self.copy(&from, bytes, Some(&self.dir.join(&path)), &how)?;
@@ -433,12 +432,8 @@ impl BackupEngine {
     fn write_meta(&self, id: u32, meta: &Meta) -> Result<()> {
         let dir = self.dir.join(META);
         let temporary = dir.join(format!(".{id}.tmp"));
-        write_file(
-            &*self.fs,
-            &temporary,
-            meta.encode(self.options.schema_version).as_bytes(),
-            true,
-        )?;
+        let text = meta.encode(self.options.schema_version);
+        write_file(&*self.fs, &temporary, text.as_bytes(), true)?;
         self.fs.rename(&temporary, &dir.join(id.to_string()))?;
         self.fs.sync_dir(&dir)?;
         self.fs.sync_dir(&self.dir)

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::{Error, Result};
 use pumice_env::RateLimiter;
 
 /// A backup, as [`BackupEngine::backups`] lists it.
@@ -72,6 +73,21 @@ pub struct BackupEngineOptions {
     pub share_files_with_checksum_naming: ShareFilesNaming,
     /// The format of the meta files: 1, which all versions of RocksDB read, or 2.
     pub schema_version: u32,
+}
+
+impl BackupEngineOptions {
+    /// Checks what a backup could not be made with.
+    ///
+    /// # Errors
+    /// InvalidArgument for another `schema_version` than 1 and 2.
+    pub fn check(&self) -> Result<()> {
+        match self.schema_version {
+            1 | 2 => Ok(()),
+            other => Err(Error::invalid_argument(format!(
+                "Only BackupEngineOptions::schema_version 1 and 2 are supported, not {other}"
+            ))),
+        }
+    }
 }
 
 impl Default for BackupEngineOptions {

@@ -9,14 +9,11 @@
 //! Thread safety: as the engine's. Suspends. Invariant: a table that intact backups share is copied
 //! under another name first, and renamed.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use pumice_base::{Error, Result};
 use pumice_env::create_dir_durably;
 use pumice_env::filename::{blob_file_name, table_file_name};
-use pumice_manifest::FileMetaData;
-use pumice_manifest::blob::SharedBlobFile;
 use pumice_table::Table;
 use pumice_table::properties::EXTERNAL_VERSION;
 
@@ -24,6 +21,7 @@ use super::ShareFilesNaming;
 use super::copying::How;
 use super::meta::{FileEntry, Meta};
 use super::{BackupEngine, CreateBackupOptions, Known, PRIVATE, SHARED, SHARED_OLD};
+use crate::engine::checkpoint::Moment;
 
 /// What became of a table.
 enum Saved {
@@ -34,44 +32,30 @@ enum Saved {
 }
 
 impl BackupEngine {
-    /// Saves the tables of backup `id`; what is shared is durable after [`Self::sync_shared`].
-    pub(super) fn save_tables(
+    /// Saves the tables and blob files of backup `id`, durably.
+    pub(super) fn save_files(
         &self,
-        tables: &[(Arc<FileMetaData>, PathBuf)],
+        moment: &Moment,
         (id, known): (u32, &Known),
         options: &CreateBackupOptions<'_>,
         how: &How<'_>,
         meta: &mut Meta,
     ) -> Result<()> {
-        if self.options.share_table_files {
-            create_dir_durably(&*self.fs, &self.dir.join(self.shared()), false)?;
+        let shared = self.options.share_table_files.then(|| self.dir.join(self.shared()));
+        if let Some(shared) = &shared {
+            create_dir_durably(&*self.fs, shared, false)?;
         }
-        for (file, from) in tables {
+        for (file, from) in &moment.tables {
             let name = table_file_name(file.number);
-            self.save(from, (id, &name), options, how, meta, || {
-                self.share(from, file.number, known)
-            })?;
+            let share = || self.share(from, file.number, known);
+            self.save(from, (id, &name), options, how, meta, share)?;
         }
-        Ok(())
-    }
-
-    /// The same for its blob files; what is shared is durable after [`Self::sync_shared`].
-    pub(super) fn save_blob_files(
-        &self,
-        blobs: &[(Arc<SharedBlobFile>, PathBuf)],
-        (id, known): (u32, &Known),
-        options: &CreateBackupOptions<'_>,
-        how: &How<'_>,
-        meta: &mut Meta,
-    ) -> Result<()> {
-        for (file, from) in blobs {
+        for (file, from) in &moment.blobs {
             let number = file.addition.number;
-            let name = blob_file_name(number);
-            self.save(from, (id, &name), options, how, meta, || {
-                self.share_blob_file(from, number, known)
-            })?;
+            let share = || self.share_blob_file(from, number, known);
+            self.save(from, (id, &blob_file_name(number)), options, how, meta, share)?;
         }
-        Ok(())
+        shared.map_or(Ok(()), |shared| self.fs.sync_dir(&shared))
     }
 
     /// Saves one file of backup `id`, which has that name in the database.
@@ -101,14 +85,6 @@ impl BackupEngine {
             Saved::Missing(path) => meta.files.push(self.share_as(from, path, how)?),
         }
         Ok(())
-    }
-
-    /// Makes the names of what backups share durable.
-    pub(super) fn sync_shared(&self) -> Result<()> {
-        match self.options.share_table_files {
-            true => self.fs.sync_dir(&self.dir.join(self.shared())),
-            false => Ok(()),
-        }
     }
 
     fn shared(&self) -> &'static str {

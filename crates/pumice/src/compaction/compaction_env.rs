@@ -2,9 +2,10 @@
 //!
 //! Thread safety: an environment is shared by all jobs of a database.
 
+use std::path::Path;
+
 use pumice_base::Result;
 use pumice_port::lane::Lane;
-use std::path::Path;
 
 use crate::callbacks::Entered;
 use crate::options::requests::CancelFlag;
@@ -32,7 +33,7 @@ pub(crate) trait CompactionEnv: OutputEnv {
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
     /// Tells the listeners that a part of a job begins, or that it `ended`.
     fn note_part(&self, part: &SubcompactionJobInfo, ended: bool);
-    /// Output `number` is complete and has `bytes` bytes.
+    /// The table at `path` is complete and has `bytes` bytes.
     ///
     /// # Errors
     /// IoError if the database must not grow that much.

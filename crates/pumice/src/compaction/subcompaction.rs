@@ -3,12 +3,12 @@
 //! Thread safety: subcompactions of a job run in parallel and share only immutable data. They poll
 //! the shutdown flag, so a closing database does not wait for them. Suspends on I/O.
 
-use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 use pumice_base::key::InternalKey;
+use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};

@@ -5,11 +5,11 @@
 //! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
 //! compaction reads or an ingestion replaces.
 
-use pumice_base::narrow::to_usize;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use pumice_base::narrow::to_usize;
 use pumice_base::{Error, Result, UserKey};
 use pumice_env::filename::table_file_name;
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};

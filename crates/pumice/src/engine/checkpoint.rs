@@ -13,7 +13,6 @@
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
 
-use crate::state::family::CfState;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use pumice_manifest::blob::SharedBlobFile;
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
 use crate::options::requests::{CheckpointOptions, FlushOptions};
+use crate::state::family::CfState;
 use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
 

@@ -34,6 +34,7 @@ use crate::state::errors::{Reason, UnreportedError, heals, severity};
 use crate::state::manifest_log::ManifestLog;
 use crate::state::parts::{Logs, Settings};
 use crate::state::reports::Reports;
+use crate::stats::listener::BackgroundErrorReason;
 use crate::stats::{EventListener, Ticker};
 
 /// Sleeps between two automatic attempts to resume.
@@ -131,8 +132,14 @@ impl Faults<'_> {
         self.notify(|l| l.on_background_error(error.reason, &error.error));
     }
 
-    /// As `notify_error`; true if a listener wants the error to be forgotten.
+    /// As `notify_error`, of a job; true if a listener wants the error to be forgotten, which it
+    /// may unless a log or the MANIFEST is in doubt.
     fn notify_job_error(&self, error: UnreportedError) -> bool {
+        if !matches!(error.reason, BackgroundErrorReason::Flush | BackgroundErrorReason::Compaction)
+        {
+            self.notify_error(error);
+            return false;
+        }
         let _inside = self.life.mark.enter_job(); // Jobs may wait for this task.
         let forgotten = Cell::new(false);
         self.notify(|listener| {
@@ -164,7 +171,7 @@ impl Faults<'_> {
             reason: reason.public(),
             error: error.clone(),
         });
-        if forget && matches!(reason, Reason::Flush | Reason::Compaction) {
+        if forget {
             self.reports.info(format_args!("A listener takes back the error"));
             if reason == Reason::Flush {
                 // The flush is queued again at once.

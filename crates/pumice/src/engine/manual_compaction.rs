@@ -7,14 +7,14 @@
 //! Thread safety: from any thread; the queue is `state::manual_queue`, under the state lock.
 //! Suspends.
 
-use pumice_base::narrow::to_usize;
-use pumice_env::filename::TableDirs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::narrow::to_usize;
 use pumice_base::{Error, Result};
+use pumice_env::filename::TableDirs;
 use pumice_manifest::{UserRange, Version};
 
 use crate::compaction::picker::FilesRequest;

@@ -6,8 +6,6 @@
 //! by a leader. Events there are queued: errors until their task holds nothing any more
 //! (`error_handler`), the rest, in order, for a background job, which may run after `close`.
 
-use crate::stats::listener::CompactionTable;
-use pumice_table::TableProperties;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +14,7 @@ use pumice_base::{Error, FileNumber};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::pool::Priority;
+use pumice_table::TableProperties;
 
 use crate::commit::controller::{StallInputs, WriteController, WriteStall};
 use crate::engine::DbInner;
@@ -29,6 +28,7 @@ use crate::state::tree_shape::{
 };
 use crate::state::work::CompactionWork;
 use crate::stats::cf_stats::StallCause;
+use crate::stats::listener::CompactionTable;
 use crate::stats::listener::{
     CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
     SubcompactionJobInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,

@@ -19,7 +19,6 @@
 //! Thread safety: from any thread; the candidates are `state::obsolete`, under the state lock, and
 //! deleting happens outside of it.
 
-use crate::version::family::CfData;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -42,6 +41,7 @@ use crate::state::obsolete::{ObsoleteBlobFile, ObsoleteTable};
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::listener::TableFileDeletionInfo;
+use crate::version::family::CfData;
 
 /// A thread that deletes files; a close waits for it, even if user code that it calls panics.
 struct RunningDeletion<'a>(&'a DbInner);

@@ -4,7 +4,6 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A crash
 //! anywhere before CURRENT changes leaves the database as it was.
 
-use pumice_env::filename::TableDirs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{
     Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber, names,
 };
+use pumice_env::filename::TableDirs;
 use pumice_env::{
     FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably, filename,
 };

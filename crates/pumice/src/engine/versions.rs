@@ -12,12 +12,12 @@
 //! Thread safety: from any thread; the log's state (`state::manifest_log`) is under the lock
 //! `DbInner::manifest`. Suspends.
 
-use pumice_env::filename::TableDirs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, FileNumber, Result};
+use pumice_env::filename::TableDirs;
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};

@@ -10,13 +10,13 @@
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
 
-use pumice_env::filename::TableDirs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKey, Result};
+use pumice_env::filename::TableDirs;
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::edit::BlobFileAddition;
 use pumice_manifest::{BeyondCursor, Version};

@@ -2,7 +2,6 @@
 //!
 //! Defaults are RocksDB 10.10's; columns as in `db_options`.
 
-use super::paths::DbPath;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
@@ -17,6 +16,7 @@ use super::component_values::{buildable_compression, buildable_samples};
 use super::enums::{CompactionStyle, MemtableFactory, PrepopulateBlobCache, buildable_style};
 use super::fifo::FifoOptions;
 use super::filter_factory::CompactionFilterFactory;
+use super::paths::DbPath;
 use super::row::option_table;
 use super::sst_partitioner::SstPartitionerFactory;
 use super::universal::UniversalOptions;

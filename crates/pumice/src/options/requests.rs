@@ -2,7 +2,6 @@
 //!
 //! Plain values with RocksDB's names and defaults.
 
-use crate::snapshot::Snapshot;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,8 @@ use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
 use pumice_table::TableProperties;
+
+use crate::snapshot::Snapshot;
 
 /// Which tables a cursor reads: see [`ReadOptions::table_filter`].
 ///

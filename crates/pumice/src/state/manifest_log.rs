@@ -6,7 +6,6 @@
 //!
 //! Thread safety: `ManifestLog` belongs to the MANIFEST lock.
 
-use crate::version::family::CfData;
 use std::sync::Arc;
 
 use pumice_base::narrow::len_u32;
@@ -17,6 +16,7 @@ use pumice_wal::LogWriter;
 
 use crate::state::DbState;
 use crate::state::family::CfState;
+use crate::version::family::CfData;
 
 /// See the module head.
 #[derive(Default)]

@@ -2,10 +2,10 @@
 //!
 //! Thread safety: `ManualQueue` belongs to the state lock.
 
-use pumice_env::filename::PathId;
 use std::collections::VecDeque;
 
 use pumice_base::{Error, Result, SubCode};
+use pumice_env::filename::PathId;
 
 use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
 use crate::options::requests::CancelFlag;

@@ -4,7 +4,6 @@
 //!
 //! Thread safety: functions of data; a family's belongs to the state lock.
 
-use pumice_table::TableProperties;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use std::sync::Arc;
 
 use pumice_base::narrow::small_i32;
 use pumice_manifest::FileMetaData;
+use pumice_table::TableProperties;
 
 use crate::commit::controller::WriteStall;
 use crate::options::codec::compression_of;

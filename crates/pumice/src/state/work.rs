@@ -2,10 +2,10 @@
 //!
 //! Thread safety: plain data; the version keeps the inputs.
 
-use pumice_base::FileNumber;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pumice_base::FileNumber;
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, InternalKey, Result, UserKey};
 use pumice_env::{IoClass, JobIo};

@@ -6,11 +6,11 @@
 //! `largest` bound every entry and every range tombstone of the file
 //! (docs/format/manifest.md#rules-for-a-writer). Writing suspends.
 
-use pumice_base::narrow::small_i32;
 use std::sync::Arc;
 
 use pumice_base::hash::hash64_seeded;
 use pumice_base::key::{self, MAX_SEQUENCE};
+use pumice_base::narrow::small_i32;
 use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::filename::PathId;

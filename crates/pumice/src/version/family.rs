@@ -5,21 +5,21 @@
 //! that may outlive the drop of its column family, whose data then stays readable until the last
 //! handle is dropped. The part under the state lock is `state::family`.
 
-use pumice_base::FileNumber;
-use pumice_env::filename::TableDirs;
-use pumice_manifest::FileMetaData;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use pumice_base::FileNumber;
 use pumice_base::extension::MergeOperator;
 use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::names;
 use pumice_base::narrow::{round_down_u64, to_usize};
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
+use pumice_env::filename::TableDirs;
 use pumice_filter::RateBalance;
+use pumice_manifest::FileMetaData;
 use pumice_manifest::Version;
 use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, WriteBufferManager};
 use pumice_port::sync::Mutex;

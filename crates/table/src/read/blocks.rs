@@ -3,11 +3,11 @@
 //! Thread safety: as the table. A block is decoded before it is reachable; its key in the cache is
 //! the table's `cache_base` with the block's offset xored in. Suspends where a block is read.
 
-use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::key::InternalKey;
+use pumice_base::narrow::to_usize;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_cache::{CacheKey, Priority};
 use pumice_env::IoPriority;

@@ -1,9 +1,10 @@
 //! The plan: what it holds for which machine and time.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use super::super::machine::Peer;
 use super::*;
-use std::collections::BTreeSet;
 
 fn machine() -> Machine {
     Machine {

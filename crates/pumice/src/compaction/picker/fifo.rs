@@ -10,9 +10,9 @@
 //! Pure, like the rest of the picker; the time is an argument. One compaction runs at a time: two
 //! would delete more than needed. Not here: file temperatures.
 
-use pumice_env::filename::TableDirs;
 use std::sync::Arc;
 
+use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, LevelScores, Version};
 
 use super::setup::Start;

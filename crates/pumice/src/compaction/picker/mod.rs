@@ -22,10 +22,10 @@ mod setup;
 mod tests;
 mod universal;
 
-use pumice_env::filename::PathId;
 use std::sync::Arc;
 
 use pumice_compress::CompressionType;
+use pumice_env::filename::PathId;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use compact_files::{FilesRequest, pick_files};

@@ -92,8 +92,8 @@ impl DbIterator {
                 if hidden && let Some(observer) = &mut self.observer {
                     observer.uncount();
                 }
-                let deleted = EntryKind::Tombstone;
-                match if hidden { deleted } else { EntryKind::of_tag(tag) } {
+                let kind = if hidden { EntryKind::Tombstone } else { EntryKind::of_tag(tag) };
+                match kind {
                     EntryKind::Tombstone => {
                         self.buffers.operands.clear();
                         has_base = false;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::blobs::theirs::{Theirs, blob_files, peer};
 use crate::blobs::written::{compact, number, options};
-use crate::common::{Scratch, contents};
-use pumice::{Db, Statistics, Ticker};
+use crate::common::{Scratch, contents, let_files_go};
+use pumice::{ColumnFamilyDescriptor, Db, Statistics, Ticker};
 use pumice_base::random::Rng;
 
 #[pumice_test_macros::test]
@@ -172,4 +172,33 @@ fn compact_without_collection(db: &Db) {
     db.set_options(&[("enable_blob_garbage_collection", "false")]).unwrap();
     compact(db);
     db.set_options(&[("enable_blob_garbage_collection", "true")]).unwrap();
+}
+
+/// A secondary keeps what it shows open, blob files too, until it catches up.
+#[pumice_test_macros::test]
+fn a_secondary_reads_what_its_primary_deletes() {
+    let dir = Scratch::new("blob-secondary");
+    let beside = Scratch::new("blob-secondary-log");
+    let mut options = options();
+    options.cf.enable_blob_garbage_collection = true;
+    options.cf.blob_garbage_collection_age_cutoff = 1.0;
+    options.db.max_open_files = -1;
+    let primary = Db::open(&options, &dir.0).unwrap();
+    let (secondary, _) = Db::open_as_secondary(
+        &options.db,
+        &dir.0,
+        &beside.0,
+        &[ColumnFamilyDescriptor::new("default", options.cf.clone())],
+    )
+    .unwrap();
+    primary.put("a", [b'v'; 100]).unwrap();
+    primary.flush().unwrap();
+    secondary.try_catch_up_with_primary().unwrap();
+    let before = blob_files(&dir.0);
+    compact(&primary);
+    let_files_go(&primary);
+    assert!(blob_files(&dir.0).iter().all(|file| !before.contains(file)), "it was relocated");
+    assert_eq!(secondary.get("a").unwrap().as_deref(), Some(&[b'v'; 100][..]));
+    secondary.close().unwrap();
+    primary.close().unwrap();
 }

@@ -136,3 +136,25 @@ fn power_cuts_leave_none_with_tables_in_another_directory() {
 fn failing_operations_leave_no_dangling_index() {
     happen_everywhere(Mishap::Fails(Fault::Eio), false);
 }
+
+/// The power goes as a compaction returns that wrote blob files into one directory and tables into
+/// another: both names are there.
+#[pumice_test_macros::test]
+fn what_a_compaction_wrote_into_two_directories_is_durable() {
+    let fs = MemFs::new(1);
+    let mut options = options_on(&fs, true);
+    options.cf.blob_garbage_collection_age_cutoff = 1.0;
+    let db = Db::open(&options, "/db").unwrap();
+    let value = |n: u8| vec![n; 100];
+    (0..6u8).for_each(|n| db.put([n], value(n)).unwrap());
+    db.flush().unwrap();
+    compact(&db);
+    assert_eq!(names(&fs.shared(), DIRS[1]).len(), 1, "the table is in the other directory");
+    fs.crash(1, CrashMode::UNSYNCED);
+    drop(db.close());
+    drop(db);
+    let db = Db::open(&options, "/db").unwrap();
+    let wanted: Vec<_> = (0..6u8).map(|n| (vec![n], value(n))).collect();
+    assert_eq!(contents(&db), wanted);
+    db.verify_checksum().unwrap();
+}

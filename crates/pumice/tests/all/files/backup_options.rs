@@ -220,6 +220,10 @@ fn tables_that_are_left_out_come_from_elsewhere() {
     };
     let error = engine.create_backup_opt(&db, &without).unwrap_err();
     assert_eq!(error.message(), "exclude_files_callback requires schema_version >= 2");
+    let unknown = BackupEngineOptions { schema_version: 3, ..Default::default() };
+    let engine = engine.with_options(unknown);
+    let error = engine.create_backup_opt(&db, &without).unwrap_err();
+    assert!(error.message().contains("schema_version 1 and 2 are supported, not 3"), "{error}");
     let engine = engine.with_options(second);
     assert_eq!(engine.create_backup_opt(&db, &without).unwrap(), 1);
     assert_eq!((asked.get(), names(&fs, "shared_checksum").len()), (1, 0));

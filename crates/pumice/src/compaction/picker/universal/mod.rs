@@ -16,16 +16,16 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
-use pumice_env::filename::PathId;
 use std::ops::Range;
 use std::sync::Arc;
 
+use choose::Run;
 use pumice_compress::CompressionType;
+use pumice_env::filename::PathId;
 use pumice_manifest::{FileMarks, FileMetaData, LevelScores, Version};
 
 use super::{CompactionPick, CompactionReason, InputLevel, ManualPick, OutputForm, PickContext};
 use super::{RunningCompactions, paths, total_bytes};
-use choose::Run;
 
 pub use choose::UniversalRules;
 

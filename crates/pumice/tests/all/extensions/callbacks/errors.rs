@@ -142,3 +142,29 @@ fn an_error_that_a_listener_takes_back_stops_nothing() {
     db.flush().unwrap();
     assert_eq!(db.live_files_metadata().len(), 2);
 }
+
+/// No listener can take back an error of the MANIFEST, and none is asked to.
+#[pumice_test_macros::test]
+fn an_error_of_the_manifest_is_not_taken_back() {
+    struct Both(Forgets, Mutex<Vec<BackgroundErrorReason>>);
+    impl EventListener for Both {
+        fn on_job_error(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+            self.0.on_job_error(reason, error)
+        }
+        fn on_background_error(&self, reason: BackgroundErrorReason, _: &Error) {
+            self.1.lock().push(reason);
+        }
+    }
+    let fs = MemFs::new(1);
+    let mut options = options(&fs.shared());
+    let listener = Arc::new(Both(Forgets::default(), Mutex::default()));
+    options.db.listeners.push(listener.clone());
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open(&options, DIR).unwrap();
+    db.put("a", "1").unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, Fault::Eio));
+    db.flush().unwrap_err();
+    assert!(listener.0.0.lock().is_empty());
+    assert_eq!(*listener.1.lock(), [BackgroundErrorReason::ManifestWrite]);
+    assert!(db.background_error().is_some());
+}

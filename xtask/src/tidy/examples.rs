@@ -1,5 +1,5 @@
-//! Every name that the crate `pumice` exports at its root, and at those of its public modules, has
-//! an example that is run: its documentation has one, or says `Example: that of` another name,
+//! Every name that the crate `pumice` has at its root, and at those of its public modules, has an
+//! example that is run: its documentation has one, or says `Example: that of` another name,
 //! whose example names it. (Documentation tests run them.)
 //!
 //! A definition is looked up by its name in all crates, since the root shows what lies below it.
@@ -30,7 +30,11 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for path in ROOTS {
         match sources.iter().find(|source| source.path == path) {
-            Some(root) => found.extend(judge(path, &exported(&root.tokens()), &pages)),
+            Some(root) => {
+                let mut names = exported(&root.tokens());
+                names.extend(own(&root.text));
+                found.extend(judge(path, &names, &pages));
+            }
             None => {
                 found.push(Violation::new(path, "is not there, though tidy's `examples` reads it"));
             }
@@ -70,6 +74,12 @@ fn exported<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, &'a str)> {
         at += length;
     }
     found
+}
+
+/// The names that a root defines itself.
+fn own(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text.lines().filter(|line| line.starts_with("pub "));
+    lines.filter_map(defined).map(|name| (name, name))
 }
 
 /// Adds the documentation of each definition of `text`, without its slashes.
@@ -140,6 +150,9 @@ mod tests {
                     pub use a::H;\n";
         let names = exported(&tokenize(root));
         assert_eq!(names, [("B", "B"), ("E", "D"), ("F", "F"), ("H", "H")]);
+        let owned =
+            "pub mod a;\npub(crate) fn b() {}\npub struct I;\nimpl I {\n    pub fn c() {}\n}\n";
+        assert_eq!(own(owned).collect::<Vec<_>>(), [("I", "I")]);
         let text = "/// B.\n///\n/// ```\n/// let x = E;\n/// ```\n#[derive(Debug)]\n\
                     pub struct B;\n\
                     /// Example: that of [`B`].\npub enum D {}\n\

@@ -261,13 +261,12 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn every_sign_is_read() {
-        let key = plain("key", Kind::Key(0));
         assert_eq!(read("").unwrap(), []);
-        assert_eq!(read("key:k").unwrap(), [key.clone()]);
+        assert_eq!(read("key:k").unwrap(), [plain("key", Kind::Key(0))]);
         assert_eq!(
             read("key:k ip:port to:k2 a:d b:p1 c:t").unwrap(),
             [
-                key,
+                plain("key", Kind::Key(0)),
                 plain("ip:port", Kind::String),
                 plain("to", Kind::Key(2)),
                 plain("a", Kind::Double),

@@ -9,10 +9,13 @@
 //! | `--test own` | the programs in `crates/jni/tests/java` on RocksDB's library and on ours |
 //! | `--test switch` | every way to switch, with the classes of every jar |
 //! | `--test size` | bytes of the library, and how long it takes to load |
+//! | `--test leaks` | opens, iterators and batches without end leave no memory and no thread |
+//! | `--test fuzz`, `--test fuzz --seed N` | sequences of calls print the same with both libraries |
+//! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
 //! | `--suite kafka`, `flink`, `spark` | the tests of their state stores, on both |
-//! | `--suite rheakv` | three stores of RheaKV that are killed, moved and replaced under load |
-//! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
+//! | `--suite rheakv`, `--suite rheakv --quick` | three stores of RheaKV that are killed, moved and replaced under load |
+//! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
 //! `--profile NAME` builds with another profile than `release`, `--no-build` takes the library that
 //! is in `target/jni`.
@@ -21,10 +24,13 @@
 //!
 //! Thread safety: one caller, one process.
 
+mod bench;
 mod classes;
+mod fuzz;
 mod harness;
 mod jars;
 mod kill;
+mod leaks;
 mod own;
 mod pack;
 mod rheakv;
@@ -38,7 +44,8 @@ use crate::peers::{apt_install, find_program};
 use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
-    --test (exports | own | switch | size) | --suite (kafka | flink | spark | rheakv)] [--profile NAME | --no-build]";
+    --test (exports | own | switch | size | leaks | \
+    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv)] [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
@@ -58,7 +65,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let done = match words {
         ["--table"] => table(root),
         ["--quick"] => quick(root, made_by),
-        [] | ["--test", "exports" | "own" | "switch" | "size"] | ["--kill" | "--suite", _] => {
+        ["--test" | "--bench" | "--suite" | "--kill", ..] | [] => {
             // Without a JDK the library can still be built; what needs one says so.
             if let Err(message) = find_jdk() {
                 println!("jni: NO JDK HERE: {message}");
@@ -90,8 +97,17 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
             pack::run(root, library)?;
             pack::sizes(root, library)
         }
+        ["--test", "leaks"] => leaks::run(root, leaks::FULL),
+        ["--test", "fuzz"] => fuzz::run(root, fuzz::SEEDS),
+        ["--test", "fuzz", "--seed", seed] => {
+            let seed: u64 = seed.parse().map_err(|_| USAGE.to_string())?;
+            fuzz::run(root, seed..seed + 1)
+        }
+        ["--bench"] => bench::run(root),
+        ["--bench", "crossing"] => bench::crossing(root),
         ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
         ["--suite", "rheakv"] => rheakv::run(root, rheakv::FULL),
+        ["--suite", "rheakv", "--quick"] => rheakv::run(root, rheakv::QUICK),
         ["--suite", name] => suites::run(root, name),
         _ => Err(USAGE.to_string()),
     }
@@ -109,7 +125,10 @@ fn quick(root: &Path, made_by: Made<'_>) -> Result<(), String> {
     own::run(root, &library)?;
     pack::run(root, &library)?;
     harness::switch(root, &[jars::NEWEST])?;
-    kill::run(root, KILLS)
+    kill::run(root, KILLS)?;
+    fuzz::run(root, fuzz::QUICK_SEEDS)?;
+    leaks::run(root, leaks::QUICK)?;
+    rheakv::run(root, rheakv::QUICK)
 }
 
 /// Installs Debian's JDK, and what unpacks jars, if they are missing.

@@ -11,7 +11,6 @@
 //! |---|---|
 //! | `get` | the value that came back, `nil` for none |
 //! | `put` | the value |
-//! | `cas` | the value that was expected, the new one, and `true`, `false` or `-` |
 //!
 //! A return `-` means that nobody knows whether it happened: then its moment may be any time later,
 //! or never.
@@ -26,8 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 enum Kind<'a> {
     Get(&'a str),
     Put(&'a str),
-    /// Expected, new, and the answer if there was one.
-    Cas(&'a str, &'a str, Option<bool>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +76,6 @@ fn parse(line: &str) -> Option<(&str, Operation<'_>)> {
     let kind = match *rest {
         ["get", value] => Kind::Get(value),
         ["put", value] => Kind::Put(value),
-        ["cas", expected, new, "-"] => Kind::Cas(expected, new, None),
-        ["cas", expected, new, answer] => Kind::Cas(expected, new, Some(answer.parse().ok()?)),
         _ => return None,
     };
     let end = if end == "-" { u64::MAX } else { end.parse().ok()? };
@@ -92,11 +87,6 @@ fn step<'a>(value: &'a str, kind: Kind<'a>) -> Option<&'a str> {
     match kind {
         Kind::Get(found) => (found == value).then_some(value),
         Kind::Put(new) => Some(new),
-        Kind::Cas(expected, new, answer) => {
-            let fits = expected == value;
-            let after = if fits { new } else { value };
-            (answer.is_none() || answer == Some(fits)).then_some(after)
-        }
     }
 }
 
@@ -202,12 +192,10 @@ mod tests {
 
     #[test]
     fn calls_one_after_another_must_fit() {
-        assert!(holds("k 1 2 put a\nk 3 4 get a\nk 5 6 cas a b true\nk 7 8 get b"));
+        assert!(holds("k 1 2 put a\nk 3 4 get a\nk 5 6 put b\nk 7 8 get b"));
         assert!(holds("k 1 2 get nil"));
         assert!(!holds("k 1 2 put a\nk 3 4 get nil"));
         assert!(!holds("k 1 2 put a\nk 3 4 put b\nk 5 6 get a"));
-        assert!(!holds("k 1 2 put a\nk 3 4 cas a b false"));
-        assert!(!holds("k 1 2 put a\nk 3 4 cas x b true"));
     }
 
     #[test]
@@ -229,8 +217,6 @@ mod tests {
         assert!(!holds("k 5 - put a\nk 1 2 get a"));
         // It happens once: a later write is not undone by it.
         assert!(!holds("k 1 - put a\nk 3 4 get a\nk 5 6 put b\nk 7 8 get b\nk 9 10 get a"));
-        assert!(holds("k 1 - cas nil a -\nk 3 4 get a"));
-        assert!(holds("k 1 2 put x\nk 3 - cas y a -\nk 5 6 get x"));
     }
 
     #[test]

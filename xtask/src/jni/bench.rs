@@ -76,11 +76,9 @@ fn print([theirs, ours]: &[Table; 2]) {
         let (rate, own_rate) = (median(runs, 0), median(own, 0));
         let (cpu, own_cpu) = (median(runs, 1), median(own, 1));
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
-        println!(
-            "{name:14} {rate:>9}/s {own_rate:>9}/s {:5.2} times; CPU {cpu:>7} {own_cpu:>7} ns {:5.2}",
-            ratio(own_rate, rate),
-            ratio(own_cpu, cpu)
-        );
+        let (times, share) = (ratio(own_rate, rate), ratio(own_cpu, cpu));
+        print!("{name:14} {rate:>9}/s {own_rate:>9}/s {times:5.2} times; ");
+        println!("CPU {cpu:>7} {own_cpu:>7} ns {share:5.2}");
     }
 }
 

@@ -10,11 +10,11 @@
 //! | `--test switch` | every way to switch, with the classes of every jar |
 //! | `--test size` | bytes of the library, and how long it takes to load |
 //! | `--test leaks` | opens, iterators and batches without end leave no memory and no thread |
-//! | `--test fuzz`, `--test fuzz --seed N` | sequences of calls print the same with both libraries |
+//! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
 //! | `--suite kafka`, `flink`, `spark` | the tests of their state stores, on both |
-//! | `--suite rheakv`, `--suite rheakv --quick` | three stores of RheaKV that are killed, moved and replaced under load |
+//! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
 //! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
 //! `--profile NAME` builds with another profile than `release`, `--no-build` takes the library that
@@ -28,6 +28,7 @@ mod bench;
 mod classes;
 mod fuzz;
 mod harness;
+mod history;
 mod jars;
 mod kill;
 mod leaks;
@@ -45,7 +46,8 @@ use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
-    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv)] [--profile NAME | --no-build]";
+    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv [--quick])] \
+    [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";

@@ -193,7 +193,8 @@ fn tests(
     Ok(outcome)
 }
 
-/// The reports, which all write as JUnit does: a `testcase` for each test, with a `failure` or an `error` in it.
+/// The reports, which all write as JUnit does: a `testcase` for each test, with a `failure` or an
+/// `error` in it.
 fn read(folder: &Path) -> Result<Outcome, String> {
     let mut outcome = Outcome { run: 0, warnings: Vec::new(), failed: BTreeSet::new() };
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;

@@ -32,7 +32,7 @@ use crate::version::table_cache::{OpenTables, TableCache};
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
-/// use pumice::{Options, ReadOptions, SstFileReader, SstFileWriter};
+/// use pumice::{Options, ReadOptions, SstFileReader, SstFileWriter, TableProperties};
 ///
 /// # let dir = std::env::temp_dir().join(format!("pumice-reader-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir).unwrap();
@@ -46,7 +46,8 @@ use crate::version::table_cache::{OpenTables, TableCache};
 /// let mut reader = SstFileReader::new(&Options::default())?;
 /// reader.open(&path)?;
 /// reader.verify_checksum()?;
-/// assert_eq!(reader.table_properties()?.num_entries, 2);
+/// let properties: &TableProperties = reader.table_properties()?;
+/// assert_eq!(properties.num_entries, 2);
 /// let mut cursor = reader.cursor(&ReadOptions::default())?;
 /// cursor.seek_to_last();
 /// assert_eq!(cursor.key(), Some(&b"banana"[..]));

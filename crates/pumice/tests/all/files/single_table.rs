@@ -58,7 +58,7 @@ fn shown(reader: &SstFileReader, options: &ReadOptions) -> Vec<String> {
 
 /// A table of a database: its newest versions, without what is deleted, operands merged; a snapshot
 /// shows those of its time.
-#[test]
+#[pumice_test_macros::test]
 fn a_table_of_a_database_shows_keys() {
     let (_mem, fs) = memory();
     let mut options = options(&fs);
@@ -89,7 +89,7 @@ fn a_table_of_a_database_shows_keys() {
     assert_eq!(cursor.value(), Some(&b"new"[..]));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn bounds_and_seeks_are_those_of_a_database() {
     let (_mem, fs) = memory();
     let options = options(&fs);
@@ -111,7 +111,7 @@ fn bounds_and_seeks_are_those_of_a_database() {
     assert_eq!(cursor.key(), None);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_cannot_be_read_is_said() {
     let (mem, fs) = memory();
     let options = options(&fs);

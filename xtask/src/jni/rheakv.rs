@@ -8,8 +8,6 @@
 //!
 //! Thread safety: one caller. It ends the processes that it started.
 
-mod history;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpListener;
@@ -19,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{self, Way};
 use super::kill::draw;
-use super::{execute, suites};
+use super::{execute, history, suites};
 use crate::suite::target;
 
 /// The variable that names another seed.

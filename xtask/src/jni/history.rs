@@ -1,5 +1,5 @@
-//! Whether what clients of a key-value store saw could have happened one call after another, each at
-//! some moment between its call and its return.
+//! Whether what clients of a key-value store saw could have happened one call after another, each
+//! at some moment between its call and its return.
 //!
 //! Keys are judged one by one, as each is a register of its own. The search is that of Wing and
 //! Gong, with Lowe's memory of states that were already reached: it takes the calls whose moment

@@ -10,9 +10,8 @@ use std::collections::btree_map::Entry;
 
 use pumice_base::{FileNumber, Result, UserKey, ValueType, wide_columns};
 use pumice_manifest::edit::BlobFileGarbage;
-
-use crate::blob::format::RECORD_HEADER_LEN;
-use crate::blob::index::BlobIndex;
+use pumice_table::blob::format::RECORD_HEADER_LEN;
+use pumice_table::blob::index::BlobIndex;
 
 /// Blobs of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +69,11 @@ impl References {
                 }
             }
         }
+    }
+
+    /// Those to a file.
+    pub fn of(&self, file: FileNumber) -> Flow {
+        self.0.get(&file).copied().unwrap_or_default()
     }
 
     /// The oldest file; 0 for none.

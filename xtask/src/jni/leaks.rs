@@ -1,5 +1,5 @@
 //! `--test leaks`: opens and closes, iterators and batches without end: the memory of the process
-//! stays where it is, and no thread is left (`Leaks.java`).
+//! stays where it is, and no thread is left but those of the environment's pools (`Leaks.java`).
 //!
 //! What grows behind the first half is judged: by then allocators and caches have what they keep.
 //!

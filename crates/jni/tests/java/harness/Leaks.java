@@ -16,7 +16,10 @@ public class Leaks {
         throw new IllegalStateException("no VmRSS");
     }
 
-    /** Threads that Java knows nothing of have the names of the library. */
+    /**
+     * Threads of the library, which have its names; without those that the pools of the environment may have: they stay
+     * for the next database, as with RocksDB's library.
+     */
     static List<String> threads() throws Exception {
         List<String> names = new ArrayList<>();
         try (DirectoryStream<Path> tasks = java.nio.file.Files.newDirectoryStream(Paths.get("/proc/self/task"))) {
@@ -27,6 +30,13 @@ public class Leaks {
                 } catch (NoSuchFileException e) {
                     // It has just ended.
                 }
+            }
+        }
+        Env env = Env.getDefault();
+        for (Priority priority : Priority.values()) {
+            String pool = priority.name().toLowerCase();
+            for (int i = 0; i < env.getBackgroundThreads(priority); i++) {
+                if (!names.remove("pumice:" + pool)) names.remove("rocksdb:" + pool);
             }
         }
         Collections.sort(names);

@@ -34,6 +34,8 @@ const CLASSES: &[(&str, &str, &str)] = &[
 /// (Java's class, the type that its method `disposeInternal` ends)
 const ENDS: &[(&str, &str)] = &[
     ("RocksIterator", "Iterator"),
+    ("SstFileReaderIterator", "Iterator"),
+    ("SstFileReader", "Reader"),
     ("WriteBatch", "Batch"),
     ("WriteBatchWithIndex", "SharedBatch"),
     ("ColumnFamilyHandle", "Family"),

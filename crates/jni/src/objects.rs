@@ -10,7 +10,7 @@ use pumice::backup::BackupEngine;
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions, Db,
     EventListener, FilterPolicy, MergeOperator, RateLimiter, Snapshot, SstFileManager,
-    SstFileWriter, Statistics, Transaction, WriteBufferManager,
+    SstFileReader, SstFileWriter, Statistics, Transaction, WriteBufferManager,
 };
 pub use pumice_binding::batch::Batch;
 pub use pumice_binding::cursor::Iterator;
@@ -80,6 +80,7 @@ held! {
     42 Partitioner: "SstPartitionerFactory";
     43 Exported: "ExportImportFilesMetaData";
     44 Records: "WBWIRocksIterator";
+    45 Reader: "SstFileReader";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
@@ -301,6 +302,10 @@ pub struct Writer {
     pub file_size: u64,
 }
 
+/// A reader of table files. What its options lack is said at `open`.
+#[derive(Debug)]
+pub struct Reader(pub std::result::Result<SstFileReader, pumice::Error>);
+
 /// Bytes: a part of a copy, which stays where it is.
 #[derive(Debug)]
 pub struct Slice {
@@ -345,6 +350,10 @@ pub struct OpenTransaction {
     pub deadlock_detect: bool,
     /// The database.
     pub database: Database,
+    /// How it is committed, as Java said.
+    pub write_options: WriteOptions,
+    /// The handle of these options once Java has asked for it; 0 before.
+    write_handle: i64,
     /// Snapshots with their handles.
     snapshots: Vec<(Snapshot, i64)>,
     /// Batches with their handles.
@@ -360,9 +369,44 @@ impl OpenTransaction {
             id,
             deadlock_detect: false,
             database,
+            write_options: WriteOptions::default(),
+            write_handle: 0,
             snapshots: Vec::new(),
             batches: Vec::new(),
         }
+    }
+
+    /// The handle of its write options, which Java may change.
+    pub fn write_options(&mut self) -> i64 {
+        if self.write_handle == 0 {
+            self.write_handle = handle::give(self.write_options.clone());
+        }
+        self.write_handle
+    }
+
+    /// Replaces its write options.
+    ///
+    /// # Errors
+    /// Java ended the handle that it got.
+    pub fn set_write_options(&mut self, options: &WriteOptions) -> crate::ffi::call::Result<()> {
+        self.write_options = options.clone();
+        if self.write_handle != 0 {
+            *handle::write::<WriteOptions>(self.write_handle)? = options.clone();
+        }
+        self.transaction.set_write_options(options.engine());
+        Ok(())
+    }
+
+    /// The transaction gets what Java has made of its write options.
+    ///
+    /// # Errors
+    /// As [`Self::set_write_options`].
+    pub fn take_write_options(&self) -> crate::ffi::call::Result<()> {
+        if self.write_handle != 0 {
+            let options = handle::read::<WriteOptions>(self.write_handle)?;
+            self.transaction.set_write_options(options.engine());
+        }
+        Ok(())
     }
 
     /// The handle of its snapshot, 0 for none.
@@ -395,6 +439,7 @@ impl OpenTransaction {
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
         // One that is gone already needs no end.
+        handle::take::<WriteOptions>(self.write_handle).ok();
         for (_, number) in &self.snapshots {
             handle::take::<Snapshot>(*number).ok();
         }

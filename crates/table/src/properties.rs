@@ -125,6 +125,13 @@ const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
 const SEQNO_TIME_MAP: &str = "rocksdb.seqno.time.map";
 
 /// The properties of one table. Times are Unix seconds, 0 unknown; sizes are bytes.
+///
+/// ```
+/// let mut properties = pumice_table::TableProperties::default();
+/// properties.collect("of my collector", b"7");
+/// assert_eq!(properties.collected("of my collector"), Some(&b"7"[..]));
+/// assert_eq!(properties.num_entries, 0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The meaning of each field is in docs/format/table.md#properties.
 pub struct TableProperties {

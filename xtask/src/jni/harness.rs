@@ -24,12 +24,19 @@ pub enum Way {
 }
 
 impl Way {
-    /// A command for a virtual machine that finds the library in this way; `path` is the class
-    /// path without it.
+    /// A command for a virtual machine that finds the library in this way, and starts quickly;
+    /// `path` is the class path without it.
     pub fn java(self, root: &Path, path: &[PathBuf]) -> Result<Command, String> {
+        let mut command = self.optimised(root, path)?;
+        command.args(["-XX:TieredStopAtLevel=1", "-ea"]);
+        Ok(command)
+    }
+
+    /// The same of one that compiles as well as it can, and checks no assertions.
+    pub fn optimised(self, root: &Path, path: &[PathBuf]) -> Result<Command, String> {
         let folder = target(root).join("jni");
         let mut command = Command::new("java");
-        command.args(["-XX:TieredStopAtLevel=1", "-ea"]).env_remove("LD_LIBRARY_PATH");
+        command.env_remove("LD_LIBRARY_PATH");
         let mut path = path.to_vec();
         match self {
             Way::Theirs => {}
@@ -56,7 +63,7 @@ pub fn compile(root: &Path) -> Result<PathBuf, String> {
     let jar = jars::find(root, jars::NEWEST)?;
     let mut command = Command::new("javac");
     command.args(["-nowarn", "-Xlint:none", "-d"]).arg(&folder).arg("-cp").arg(jar);
-    for name in ["Switch", "Kill"] {
+    for name in ["Switch", "Kill", "Leaks", "Fuzz", "Bench"] {
         command.arg(sources.join(format!("{name}.java")));
     }
     execute(&mut command)?;

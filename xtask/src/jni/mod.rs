@@ -9,20 +9,32 @@
 //! | `--test own` | the programs in `crates/jni/tests/java` on RocksDB's library and on ours |
 //! | `--test switch` | every way to switch, with the classes of every jar |
 //! | `--test size` | bytes of the library, and how long it takes to load |
+//! | `--test leaks` | opens, iterators and batches without end leave no memory and no thread |
+//! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
+//! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
-//! | `--suite kafka`, `flink` | the tests of their state stores, on both |
-//! | `--quick` | exports, own, switch and three kills, with a library that is not optimised |
+//! | `--suite kafka`, `flink`, `spark` | the tests of their state stores, on both |
+//! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
+//! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
+//!
+//! `--profile NAME` builds with another profile than `release`, `--no-build` takes the library that
+//! is in `target/jni`.
 //!
 //! Needs a JDK 17, which is installed if there is none, and for the suites Maven.
 //!
 //! Thread safety: one caller, one process.
 
+mod bench;
 mod classes;
+mod fuzz;
 mod harness;
+mod history;
 mod jars;
 mod kill;
+mod leaks;
 mod own;
 mod pack;
+mod rheakv;
 mod suites;
 
 use std::fs;
@@ -33,7 +45,9 @@ use crate::peers::{apt_install, find_program};
 use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
-    --test (exports | own | switch | size) | --suite (kafka | flink)] [--profile NAME]";
+    --test (exports | own | switch | size | leaks | \
+    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv [--quick])] \
+    [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
@@ -44,20 +58,21 @@ const KILLS: u64 = 3;
 
 /// Runs it with the words after `jni`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
-    let (words, profile) = match words {
-        [rest @ .., "--profile", profile] => (rest, *profile),
-        ["--quick"] => (words, "plain"),
-        _ => (words, "release"),
+    let (words, made_by) = match words {
+        [rest @ .., "--profile", profile] => (rest, Made::Now(profile)),
+        [rest @ .., "--no-build"] => (rest, Made::Before),
+        ["--quick"] => (words, Made::Now("plain")),
+        _ => (words, Made::Now("release")),
     };
     let done = match words {
         ["--table"] => table(root),
-        ["--quick"] => quick(root, profile),
-        [] | ["--test", "exports" | "own" | "switch" | "size"] | ["--kill" | "--suite", _] => {
+        ["--quick"] => quick(root, made_by),
+        ["--test" | "--bench" | "--suite" | "--kill", ..] | [] => {
             // Without a JDK the library can still be built; what needs one says so.
             if let Err(message) = find_jdk() {
                 println!("jni: NO JDK HERE: {message}");
             }
-            build(root, profile).and_then(|library| with_library(root, &library, words))
+            library(root, made_by).and_then(|library| with_library(root, &library, words))
         }
         _ => Err(USAGE.to_string()),
     };
@@ -84,7 +99,17 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
             pack::run(root, library)?;
             pack::sizes(root, library)
         }
+        ["--test", "leaks"] => leaks::run(root, leaks::FULL),
+        ["--test", "fuzz"] => fuzz::run(root, fuzz::SEEDS),
+        ["--test", "fuzz", "--seed", seed] => {
+            let seed: u64 = seed.parse().map_err(|_| USAGE.to_string())?;
+            fuzz::run(root, seed..seed + 1)
+        }
+        ["--bench"] => bench::run(root),
+        ["--bench", "crossing"] => bench::crossing(root),
         ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
+        ["--suite", "rheakv"] => rheakv::run(root, rheakv::FULL),
+        ["--suite", "rheakv", "--quick"] => rheakv::run(root, rheakv::QUICK),
         ["--suite", name] => suites::run(root, name),
         _ => Err(USAGE.to_string()),
     }
@@ -92,8 +117,8 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
 
 /// What the tests of the project run. A machine that gets no JDK is told so, and builds the
 /// library.
-fn quick(root: &Path, profile: &str) -> Result<(), String> {
-    let library = build(root, profile)?;
+fn quick(root: &Path, made_by: Made<'_>) -> Result<(), String> {
+    let library = library(root, made_by)?;
     exports(root, &library)?;
     if let Err(message) = find_jdk() {
         println!("jni: NO JDK HERE, the library is not run: {message}");
@@ -102,7 +127,10 @@ fn quick(root: &Path, profile: &str) -> Result<(), String> {
     own::run(root, &library)?;
     pack::run(root, &library)?;
     harness::switch(root, &[jars::NEWEST])?;
-    kill::run(root, KILLS)
+    kill::run(root, KILLS)?;
+    fuzz::run(root, fuzz::QUICK_SEEDS)?;
+    leaks::run(root, leaks::QUICK)?;
+    rheakv::run(root, rheakv::QUICK)
 }
 
 /// Installs Debian's JDK, and what unpacks jars, if they are missing.
@@ -114,6 +142,24 @@ fn find_jdk() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Where the library comes from.
+#[derive(Clone, Copy)]
+enum Made<'a> {
+    /// A build with this profile.
+    Now(&'a str),
+    /// It is there: a long run does not wait for a build, nor see what changes meanwhile.
+    Before,
+}
+
+fn library(root: &Path, made_by: Made<'_>) -> Result<PathBuf, String> {
+    let Made::Now(profile) = made_by else {
+        let library = target(root).join("jni").join(LIBRARY);
+        println!("jni: {} ({} bytes), as it is", library.display(), size(&library)?);
+        return Ok(library);
+    };
+    build(root, profile)
 }
 
 /// The library, in `target/jni`, without its symbols if it is optimised.

@@ -73,7 +73,7 @@ fn java(jar: &Path, classes: &Path, name: &str, ours: Option<&Path>) -> Result<S
 }
 
 /// The first lines that differ.
-fn difference(theirs: &str, ours: &str) -> Option<String> {
+pub fn difference(theirs: &str, ours: &str) -> Option<String> {
     if theirs == ours {
         return None;
     }

@@ -14,28 +14,54 @@ use crate::suite::target;
 pub struct Suite {
     /// Its name, and that of its list of jars in `crates/jni/tests/suites`.
     name: &'static str,
-    /// What of it is run.
-    select: &'static [&'static str],
+    runner: Runner,
+}
+
+/// What runs it, and what of it is run.
+#[derive(Clone, Copy)]
+enum Runner {
+    /// JUnit's console, with its arguments.
+    JUnit(&'static [&'static str]),
+    /// ScalaTest, with classes of this package.
+    ScalaTest(&'static str, &'static [&'static str]),
 }
 
 /// The suites.
-pub const ALL: [Suite; 2] = [
+pub const ALL: [Suite; 3] = [
     // Kafka Streams' state stores and its test driver.
     Suite {
         name: "kafka",
-        select: &[
+        runner: Runner::JUnit(&[
             "--select-package=org.apache.kafka.streams.state",
             "--select-class=org.apache.kafka.streams.TopologyTestDriverTest",
             "--include-classname=.*Test",
-        ],
+        ]),
     },
     // Flink's state backend, with TTL, incremental checkpoints and rescaling.
     Suite {
         name: "flink",
-        select: &[
+        runner: Runner::JUnit(&[
             "--select-class=org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendTest",
             "--select-class=org.apache.flink.state.rocksdb.RocksDBStateBackendConfigTest",
-        ],
+        ]),
+    },
+    // Spark's state store of streams: changelogs, checkpoints, failures of either.
+    Suite {
+        name: "spark",
+        runner: Runner::ScalaTest(
+            "org.apache.spark.sql.execution.streaming.state",
+            &[
+                "RocksDBSuite",
+                "RocksDBStateStoreSuite",
+                "RocksDBStateStoreIntegrationSuite",
+                "RocksDBCheckpointFailureInjectionSuite",
+                "RocksDBStateStoreLockHardeningSuite",
+                "RocksDBStateStoreRowChecksumSuite",
+                "RocksDBLineageSuite",
+                "RocksDBStateEncoderSuite",
+                "RocksDBTimestampEncoderOperationsSuite",
+            ],
+        ),
     },
 ];
 
@@ -51,7 +77,7 @@ pub fn run(root: &Path, name: &str) -> Result<(), String> {
     let mut outcomes = Vec::new();
     for (way, whose) in [(Way::Theirs, "RocksDB's"), (Way::Property, "this")] {
         harness::check_library(root, way, &path, None)?;
-        let outcome = junit(root, &folder, way, &path, suite.select)?;
+        let outcome = tests(root, &folder, way, &path, suite.runner)?;
         println!(
             "jni: {name}: {whose} library: {} run, {} fail",
             outcome.run,
@@ -75,7 +101,7 @@ fn names() -> String {
 }
 
 /// The class path that Maven finds for a list in `crates/jni/tests/suites`.
-fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, String> {
+pub fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, String> {
     let list = folder.join("class_path.txt");
     let pom = root.join(format!("crates/jni/tests/suites/{name}.xml"));
     let text = fs::read_to_string(&pom).map_err(|e| format!("{}: {e}", pom.display()))?;
@@ -90,7 +116,42 @@ fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, String> 
     Ok(path.trim().to_string())
 }
 
-/// What a run of JUnit says.
+/// What Spark reaches into.
+const OPENED: [&str; 9] = [
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "sun.nio.ch",
+];
+
+impl Runner {
+    /// Has the tests run, and their reports written.
+    fn add_to(self, command: &mut Command, reports: &Path) {
+        match self {
+            Runner::JUnit(select) => {
+                command.arg("org.junit.platform.console.ConsoleLauncher");
+                command.arg("execute").args(select).arg("--details=none");
+                command.arg(format!("--reports-dir={}", reports.display()));
+            }
+            Runner::ScalaTest(package, classes) => {
+                for opened in OPENED {
+                    command.arg(format!("--add-opens=java.base/{opened}=ALL-UNNAMED"));
+                }
+                command.args(["org.scalatest.tools.Runner", "-oW", "-u"]).arg(reports);
+                for class in classes {
+                    command.arg("-s").arg(format!("{package}.{class}"));
+                }
+            }
+        }
+    }
+}
+
+/// What a run of tests says.
 struct Outcome {
     run: usize,
     /// What the virtual machine has to say of calls (`-Xcheck:jni`).
@@ -98,12 +159,12 @@ struct Outcome {
     failed: BTreeSet<String>,
 }
 
-fn junit(
+fn tests(
     root: &Path,
     folder: &Path,
     way: Way,
     path: &[PathBuf],
-    select: &[&str],
+    runner: Runner,
 ) -> Result<Outcome, String> {
     let reports = folder.join(format!("{way:?}"));
     if reports.exists() {
@@ -116,10 +177,8 @@ fn junit(
     // Checks of calls would slow RocksDB's run for nothing.
     let checks: &[&str] = if way == Way::Theirs { &[] } else { &["-Xcheck:jni"] };
     let mut command = way.java(root, path)?;
-    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks);
-    command.arg("org.junit.platform.console.ConsoleLauncher");
-    command.arg("execute").args(select).arg("--details=none");
-    command.arg(format!("--reports-dir={}", reports.display()));
+    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks).current_dir(&reports);
+    runner.add_to(&mut command, &reports);
     // Its exit code says that some failed, which the reports say better.
     let status = command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
     status.map_err(|e| format!("java: {e}"))?;
@@ -134,7 +193,8 @@ fn junit(
     Ok(outcome)
 }
 
-/// The reports that JUnit writes: a `testcase` for each test, with a `failure` or an `error` in it.
+/// The reports, which all write as JUnit does: a `testcase` for each test, with a `failure` or an
+/// `error` in it.
 fn read(folder: &Path) -> Result<Outcome, String> {
     let mut outcome = Outcome { run: 0, warnings: Vec::new(), failed: BTreeSet::new() };
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;

@@ -50,90 +50,90 @@ pub fn iterators(
     Ok(NewList(made))
 }
 
-/// Java: RocksIterator.isValid0
+/// Java: RocksIterator|SstFileReaderIterator.isValid0
 pub fn valid(_env: Env<'_>, iterator: &Iterator) -> Result<bool> {
     Ok(iterator.valid())
 }
 
-/// Java: RocksIterator.seekToFirst0
+/// Java: RocksIterator|SstFileReaderIterator.seekToFirst0
 pub fn seek_to_first(_env: Env<'_>, iterator: &mut Iterator) -> Result<()> {
     iterator.seek_to_first();
     Ok(())
 }
 
-/// Java: RocksIterator.seekToLast0
+/// Java: RocksIterator|SstFileReaderIterator.seekToLast0
 pub fn seek_to_last(_env: Env<'_>, iterator: &mut Iterator) -> Result<()> {
     iterator.seek_to_last();
     Ok(())
 }
 
-/// Java: RocksIterator.next0
+/// Java: RocksIterator|SstFileReaderIterator.next0
 pub fn next(_env: Env<'_>, iterator: &mut Iterator) -> Result<()> {
     iterator.next();
     Ok(())
 }
 
-/// Java: RocksIterator.prev0
+/// Java: RocksIterator|SstFileReaderIterator.prev0
 pub fn prev(_env: Env<'_>, iterator: &mut Iterator) -> Result<()> {
     iterator.prev();
     Ok(())
 }
 
-/// Java: RocksIterator.seek0|seekByteArray0
+/// Java: RocksIterator|SstFileReaderIterator.seek0|seekByteArray0
 pub fn seek(_env: Env<'_>, iterator: &mut Iterator, key: Bytes) -> Result<()> {
     iterator.seek(&key);
     Ok(())
 }
 
-/// Java: RocksIterator.seekDirect0
+/// Java: RocksIterator|SstFileReaderIterator.seekDirect0
 pub fn seek_direct(_env: Env<'_>, iterator: &mut Iterator, key: Direct<'_>) -> Result<()> {
     iterator.seek(key.0);
     Ok(())
 }
 
-/// Java: RocksIterator.seekForPrev0|seekForPrevByteArray0
+/// Java: RocksIterator|SstFileReaderIterator.seekForPrev0|seekForPrevByteArray0
 pub fn seek_for_prev(_env: Env<'_>, iterator: &mut Iterator, key: Bytes) -> Result<()> {
     iterator.seek_for_prev(&key);
     Ok(())
 }
 
-/// Java: RocksIterator.seekForPrevDirect0
+/// Java: RocksIterator|SstFileReaderIterator.seekForPrevDirect0
 pub fn seek_for_prev_direct(_env: Env<'_>, iterator: &mut Iterator, key: Direct<'_>) -> Result<()> {
     iterator.seek_for_prev(key.0);
     Ok(())
 }
 
-/// Java: RocksIterator.key0
+/// Java: RocksIterator|SstFileReaderIterator.key0
 pub fn key<'a>(_env: Env<'_>, iterator: &'a Iterator) -> Result<&'a [u8]> {
     Ok(iterator.key())
 }
 
-/// Java: RocksIterator.value0
+/// Java: RocksIterator|SstFileReaderIterator.value0
 pub fn value<'a>(_env: Env<'_>, iterator: &'a Iterator) -> Result<&'a [u8]> {
     Ok(iterator.value())
 }
 
-/// Java: RocksIterator.keyByteArray0
+/// Java: RocksIterator|SstFileReaderIterator.keyByteArray0
 pub fn key_into(env: Env<'_>, iterator: &Iterator, place: Place<'_>) -> Result<i32> {
     place.fill(env, iterator.key())
 }
 
-/// Java: RocksIterator.valueByteArray0
+/// Java: RocksIterator|SstFileReaderIterator.valueByteArray0
 pub fn value_into(env: Env<'_>, iterator: &Iterator, place: Place<'_>) -> Result<i32> {
     place.fill(env, iterator.value())
 }
 
-/// Java: RocksIterator.keyDirect0
+/// Java: RocksIterator|SstFileReaderIterator.keyDirect0
 pub fn key_direct(_env: Env<'_>, iterator: &Iterator, mut place: DirectMut<'_>) -> Result<i32> {
     place.fill(iterator.key())
 }
 
-/// Java: RocksIterator.valueDirect0
+/// Java: RocksIterator|SstFileReaderIterator.valueDirect0
 pub fn value_direct(_env: Env<'_>, iterator: &Iterator, mut place: DirectMut<'_>) -> Result<i32> {
     place.fill(iterator.value())
 }
 
-/// Java: RocksIterator.status0
+/// Java: RocksIterator|SstFileReaderIterator.status0
 pub fn status(_env: Env<'_>, iterator: &Iterator) -> Result<()> {
     Ok(iterator.status()?)
 }

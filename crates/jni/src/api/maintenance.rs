@@ -1,15 +1,17 @@
 //! Flushes, compactions, background work, changes of options.
 
-use pumice::{BottommostLevelCompaction, CompactRangeOptions, Error};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions, Error, UserKey, WriteBatch};
 use pumice_binding::database::Database;
 use pumice_binding::requests;
-use pumice_binding::store::Fields;
+use pumice_binding::store::{Fields, Kind};
 
 use crate::api::family;
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::from::{Bytes, List};
-use crate::objects::{CompactionInfo, Family, Values};
+use crate::ffi::handle;
+use crate::ffi::into::{New, NewList};
+use crate::objects::{CompactionInfo, Family, JobStats, Slice, Values};
 
 /// Java: RocksDB.flush
 pub fn flush(
@@ -104,18 +106,43 @@ pub fn compact_files(
 }
 
 /// Java: CompactionJobInfo.newCompactionJobInfo
-pub fn new_report(_env: Env<'_>) -> Result<crate::ffi::into::New<CompactionInfo>> {
-    Ok(crate::ffi::into::New(CompactionInfo::default()))
+pub fn new_report(_env: Env<'_>) -> Result<New<CompactionInfo>> {
+    Ok(New(CompactionInfo::default()))
 }
 
 /// Java: CompactionJobStats.newCompactionJobStats
-pub fn new_stats(_env: Env<'_>) -> Result<crate::ffi::into::New<crate::objects::JobStats>> {
-    Ok(crate::ffi::into::New(crate::objects::JobStats::default()))
+pub fn new_stats(_env: Env<'_>) -> Result<New<JobStats>> {
+    Ok(New(JobStats::default()))
+}
+
+/// Java: CompactionJobStats.add
+pub fn add_stats(_env: Env<'_>, this: i64, other: i64) -> Result<()> {
+    // It may be added to itself.
+    let other = handle::read::<JobStats>(other)?.clone();
+    let store = handle::write::<JobStats>(this)?.store_mut();
+    for property in &other.store().class().properties {
+        // What is a flag stays.
+        if property.kind == Kind::Unsigned {
+            let sum = store.bits(property.name).wrapping_add(other.store().bits(property.name));
+            store.put(property.name, sum);
+        }
+    }
+    Ok(())
+}
+
+/// Java: CompactionJobStats.smallestOutputKeyPrefix
+pub fn smallest_output<'a>(_env: Env<'_>, stats: &'a JobStats) -> Result<&'a [u8]> {
+    Ok(stats.store().text("smallest_output_key_prefix"))
+}
+
+/// Java: CompactionJobStats.largestOutputKeyPrefix
+pub fn largest_output<'a>(_env: Env<'_>, stats: &'a JobStats) -> Result<&'a [u8]> {
+    Ok(stats.store().text("largest_output_key_prefix"))
 }
 
 /// Java: CompactionJobStats.reset
-pub fn reset_stats(_env: Env<'_>, stats: &mut crate::objects::JobStats) -> Result<()> {
-    *stats = crate::objects::JobStats::default();
+pub fn reset_stats(_env: Env<'_>, stats: &mut JobStats) -> Result<()> {
+    *stats = JobStats::default();
     Ok(())
 }
 
@@ -147,11 +174,8 @@ pub fn report_status<'a>(
 }
 
 /// Java: CompactionJobInfo.stats
-pub fn report_stats(
-    _env: Env<'_>,
-    report: &CompactionInfo,
-) -> Result<crate::ffi::into::New<crate::objects::JobStats>> {
-    Ok(crate::ffi::into::New(report.stats.clone()))
+pub fn report_stats(_env: Env<'_>, report: &CompactionInfo) -> Result<New<JobStats>> {
+    Ok(New(report.stats.clone()))
 }
 
 /// Java: RocksDB.cancelAllBackgroundWork
@@ -235,4 +259,51 @@ pub fn set_db_options(
     values: Vec<String>,
 ) -> Result<()> {
     Ok(db.db().set_db_options(&pairs(&names, &values))?)
+}
+
+/// Java: RocksDB.suggestCompactRange
+pub fn suggest(_env: Env<'_>, db: &Database, cf: Option<&Family>) -> Result<NewList<Slice>> {
+    // Java's call has no range: RocksDB's suggests the empty one, and says so.
+    db.db().suggest_compact_range_cf(family(db, cf), Some(b""), Some(b""))?;
+    Ok(NewList(vec![Slice::new(Vec::new()), Slice::new(Vec::new())]))
+}
+
+/// Java: RocksDB.clipColumnFamily
+pub fn clip(
+    _env: Env<'_>,
+    db: &Database,
+    cf: Option<&Family>,
+    begin: Bytes,
+    end: Bytes,
+) -> Result<()> {
+    let (cf, db) = (family(db, cf), db.db());
+    // Whole files first: their keys then need no tombstone.
+    db.delete_files_in_ranges_cf(cf, &[(None, Some(&*begin)), (Some(&*end), None)], false)?;
+    let mut cursor = db.cursor_cf(cf)?;
+    cursor.seek_to_first();
+    let first = cursor.key().map(<[u8]>::to_vec);
+    cursor.seek_to_last();
+    let last = cursor.key().map(<[u8]>::to_vec);
+    cursor.status()?;
+    drop(cursor);
+    let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
+    let order = &db.column_family_options(cf)?.comparator;
+    let is_before = |a: &[u8], b: &[u8]| order.compare(UserKey::new(a), UserKey::new(b)).is_lt();
+    let mut batch = WriteBatch::new();
+    if is_before(&first, &begin) {
+        batch.delete_range_cf(cf, &first, &*begin);
+    }
+    if !is_before(&last, &end) {
+        // The end of a range is not deleted with it.
+        if is_before(&end, &last) {
+            batch.delete_range_cf(cf, &*end, &last);
+        }
+        batch.delete_cf(cf, &last);
+    }
+    db.write(&mut batch)?;
+    let options = CompactRangeOptions {
+        bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
+        ..CompactRangeOptions::default()
+    };
+    Ok(db.compact_range_cf(&options, cf, None, None)?)
 }

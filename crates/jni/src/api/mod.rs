@@ -9,9 +9,9 @@
 //! | `options`, `tables`, `requests`, `slices` | options of databases, of tables, of calls |
 //! | `load` | options of files |
 //! | `caches` | caches, limiters, managers, environments |
-//! | `statistics`, `perf`, `properties` | what is measured and reported |
+//! | `statistics`, `perf`, `properties`, `threads` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
-//! | `maintenance`, `files` | flushes, compactions, checkpoints, table files, backups |
+//! | `maintenance`, `files`, `readers` | flushes, compactions, checkpoints, table files, backups |
 //! | `transactions`, `parts`, `locks` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
 
@@ -30,11 +30,13 @@ pub mod options;
 pub mod parts;
 pub mod perf;
 pub mod properties;
+pub mod readers;
 pub mod reads;
 pub mod requests;
 pub mod slices;
 pub mod statistics;
 pub mod tables;
+pub mod threads;
 pub mod transactions;
 pub mod updates;
 pub mod writes;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pumice::options::value::OptionValue;
 use pumice::options::{CompactOnDeletionCollectorFactory, DbPath, MemtableFactory};
-use pumice::{CappedPrefix, CompressionType, Error, FixedPrefix};
+use pumice::{CappedPrefix, CompressionType, Error, FixedPrefix, TablePropertiesCollectorFactory};
 use pumice_binding::env::Env as Files;
 use pumice_binding::overlay::{Named, overlay};
 use pumice_binding::store::Fields;
@@ -12,10 +12,10 @@ use pumice_binding::store::Fields;
 use super::callbacks::order_of;
 use crate::ffi::accessor::{compression, compression_byte};
 use crate::ffi::call::Result;
-use crate::ffi::env::Env;
+use crate::ffi::env::{Env, Object};
 use crate::ffi::from::{Handle, Taken};
 use crate::ffi::handle;
-use crate::ffi::into::New;
+use crate::ffi::into::{New, NewList};
 use crate::objects::{
     BufferManager, Cache, Compression, Counts, FileManager, Filter, FilterFactory, Limiter,
     MemTable, Merge, Options, Table, Values,
@@ -371,17 +371,23 @@ pub fn statistics(_env: Env<'_>, options: &Options) -> Result<Option<New<Counts>
 
 /// Java: Options.setTablePropertiesCollectorFactory
 pub fn set_collectors(_env: Env<'_>, options: &mut Options, list: Vec<i64>) -> Result<()> {
-    let mut factories: Vec<Arc<dyn pumice::TablePropertiesCollectorFactory>> = Vec::new();
+    let mut factories = Vec::new();
     for number in list {
-        factories.push(Arc::clone(&handle::read::<Collector>(number)?.0) as _);
+        factories.push(Arc::clone(&handle::read::<Collector>(number)?.0));
     }
     options.values.engine.cf.table_properties_collector_factories = factories;
     Ok(())
 }
 
+/// Java: Options.tablePropertiesCollectorFactory
+pub fn collectors(_env: Env<'_>, options: &Options) -> Result<NewList<Collector>> {
+    let factories = &options.values.engine.cf.table_properties_collector_factories;
+    Ok(NewList(factories.iter().cloned().map(Collector).collect()))
+}
+
 /// What collects properties of tables.
 #[derive(Clone, Debug)]
-pub struct Collector(Arc<CompactOnDeletionCollectorFactory>);
+pub struct Collector(Arc<dyn TablePropertiesCollectorFactory>);
 
 impl handle::Held for Collector {
     const NAME: &'static str = "TablePropertiesCollectorFactory";
@@ -429,5 +435,96 @@ pub fn set_cf_paths(
     sizes: Vec<i64>,
 ) -> Result<()> {
     options.values.engine.cf.cf_paths = paths(list, &sizes);
+    Ok(())
+}
+
+/// Fills Java's arrays, which have as many places as there are paths.
+fn fill(env: Env<'_>, list: &[DbPath], texts: Object<'_>, sizes: Object<'_>) -> Result<()> {
+    for (at, path) in list.iter().enumerate() {
+        let text = env.new_text(&path.path.to_string_lossy())?;
+        env.set_element(texts, at, text)?;
+        env.forget(text);
+    }
+    let bytes: Vec<i64> = list.iter().map(|path| path.target_size.cast_signed()).collect();
+    env.write_longs(sizes, &bytes)
+}
+
+/// Java: Options|DBOptions.dbPathsLen
+pub fn db_paths_count(_env: Env<'_>, options: &Options) -> Result<usize> {
+    Ok(options.values.engine.db.db_paths.len())
+}
+
+/// Java: Options|DBOptions.dbPaths
+pub fn db_paths(
+    env: Env<'_>,
+    options: &Options,
+    texts: Object<'_>,
+    sizes: Object<'_>,
+) -> Result<()> {
+    fill(env, &options.values.engine.db.db_paths, texts, sizes)
+}
+
+/// Java: Options|ColumnFamilyOptions.cfPathsLen
+pub fn cf_paths_count(_env: Env<'_>, options: &Options) -> Result<usize> {
+    Ok(options.values.engine.cf.cf_paths.len())
+}
+
+/// Java: Options|ColumnFamilyOptions.cfPaths
+pub fn cf_paths(
+    env: Env<'_>,
+    options: &Options,
+    texts: Object<'_>,
+    sizes: Object<'_>,
+) -> Result<()> {
+    fill(env, &options.values.engine.cf.cf_paths, texts, sizes)
+}
+
+/// What a column family's options were in an older version of RocksDB.
+fn old_family(options: &mut Options, version: (i32, i32)) {
+    let store = options.store_mut();
+    if version <= (5, 18) {
+        store.put_int("compaction_pri", 0);
+    }
+    if version < (4, 7) {
+        store.put("write_buffer_size", 4 << 20);
+        store.put("target_file_size_base", 2 << 20);
+        store.put("max_bytes_for_level_base", 10 << 20);
+        store.put("soft_pending_compaction_bytes_limit", 0);
+        store.put("hard_pending_compaction_bytes_limit", 0);
+    }
+    match version {
+        (..5, _) => store.put_int("level0_stop_writes_trigger", 24),
+        (5, ..2) => store.put_int("level0_stop_writes_trigger", 30),
+        _ => {}
+    }
+}
+
+/// The same of a database's.
+fn old_database(options: &mut Options, version: (i32, i32)) {
+    let store = options.store_mut();
+    if version < (4, 7) {
+        store.put_int("max_file_opening_threads", 1);
+        store.put_int("table_cache_numshardbits", 4);
+    }
+    if version < (5, 2) {
+        store.put("delayed_write_rate", 2 << 20);
+    } else if version < (5, 6) {
+        store.put("delayed_write_rate", 16 << 20);
+    }
+    store.put_int("max_open_files", 5000);
+    // Damage at the end of a log is let go.
+    store.put_int("wal_recovery_mode", 0);
+}
+
+/// Java: Options.oldDefaults
+pub fn old(_env: Env<'_>, options: &mut Options, major: i32, minor: i32) -> Result<()> {
+    old_database(options, (major, minor));
+    old_family(options, (major, minor));
+    Ok(())
+}
+
+/// Java: ColumnFamilyOptions.oldDefaults
+pub fn old_of_family(_env: Env<'_>, options: &mut Options, major: i32, minor: i32) -> Result<()> {
+    old_family(options, (major, minor));
     Ok(())
 }

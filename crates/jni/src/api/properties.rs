@@ -1,14 +1,16 @@
 //! Properties, sizes, metadata of files.
 
 use jni_sys::jvalue;
-use pumice::{Error, LiveFile};
+use pumice::options::format_options_file;
+use pumice::{Error, LiveFile, SstFileReader, UserKey};
 use pumice_binding::database::Database;
+use pumice_binding::reports::Properties;
 
 use crate::api::family;
 use crate::ffi::call::{Failure, Result};
 use crate::ffi::env::{Env, Object};
 use crate::ffi::handle;
-use crate::maps::{put, text_map};
+use crate::maps::{put, table_properties, text_map};
 use crate::objects::{Cache, Family, Slice};
 
 /// A property of this library alone.
@@ -254,4 +256,87 @@ pub fn memory_usage<'a>(env: Env<'a>, databases: Vec<i64>, caches: Vec<i64>) -> 
         put(env, map, kind, sum)?;
     }
     Ok(map)
+}
+
+/// The properties of the family's tables for which `wanted` holds, as Java's map from paths.
+fn table_map<'a>(
+    env: Env<'a>,
+    db: &Database,
+    cf: &pumice::ColumnFamily,
+    wanted: impl Fn(&LiveFile) -> bool,
+) -> Result<Object<'a>> {
+    let options = pumice::Options {
+        db: (*db.db().options()).clone(),
+        cf: (*db.db().column_family_options(cf)?).clone(),
+    };
+    let mut reader = SstFileReader::new(&options)?;
+    let map = env.construct("java/util/HashMap", "()V", &[])?;
+    for file in db.db().live_files_metadata() {
+        if file.column_family_name != cf.name() || !wanted(&file) {
+            continue;
+        }
+        let path = format!("{}{}", file.directory.to_string_lossy(), file.name);
+        reader.open(&path)?;
+        let properties = Properties::new(reader.table_properties()?);
+        env.frame(|| put(env, map, env.new_text(&path)?, table_properties(env, &properties)?))?;
+    }
+    Ok(map)
+}
+
+/// [`table_map`], while no file is deleted.
+fn all_tables<'a>(
+    env: Env<'a>,
+    db: &Database,
+    cf: &pumice::ColumnFamily,
+    wanted: impl Fn(&LiveFile) -> bool,
+) -> Result<Object<'a>> {
+    db.db().disable_file_deletions();
+    let map = table_map(env, db, cf, wanted);
+    db.db().enable_file_deletions();
+    map
+}
+
+/// Java: RocksDB.getPropertiesOfAllTables
+pub fn of_all_tables<'a>(env: Env<'a>, db: &Database, cf: Option<&Family>) -> Result<Object<'a>> {
+    all_tables(env, db, family(db, cf), |_| true)
+}
+
+/// Java: RocksDB.getPropertiesOfTablesInRange
+pub fn of_tables_in_ranges<'a>(
+    env: Env<'a>,
+    db: &Database,
+    cf: Option<&Family>,
+    ranges: Vec<i64>,
+) -> Result<Object<'a>> {
+    let cf = family(db, cf);
+    let options = db.db().column_family_options(cf)?;
+    let is_before =
+        |a: &[u8], b: &[u8]| options.comparator.compare(UserKey::new(a), UserKey::new(b)).is_lt();
+    let mut slices = Vec::new();
+    for number in ranges {
+        slices.push(handle::read::<Slice>(number)?.bytes());
+    }
+    let overlaps = |file: &LiveFile, pair: &[&[u8]]| {
+        !is_before(&file.largest_key, pair[0]) && !is_before(pair[1], &file.smallest_key)
+    };
+    all_tables(env, db, cf, |file| slices.chunks_exact(2).any(|pair| overlaps(file, pair)))
+}
+
+/// The lines of a section of an OPTIONS file, as one text.
+fn section(file: &str, title: &str) -> String {
+    let lines = file.lines().skip_while(|line| !line.starts_with(title)).skip(1);
+    let own = lines.take_while(|line| !line.starts_with('['));
+    let texts = own.map(str::trim).filter(|line| !line.is_empty());
+    texts.map(|line| format!("{line};  ")).collect()
+}
+
+/// Java: RocksDB.getDBOptions
+pub fn db_options(_env: Env<'_>, db: &Database) -> Result<String> {
+    Ok(section(&format_options_file(&db.db().options(), &[]), "[DBOptions]"))
+}
+
+/// Java: RocksDB.getOptions
+pub fn cf_options(_env: Env<'_>, db: &Database, cf: Option<&Family>) -> Result<String> {
+    let cf = db.db().column_family_options(family(db, cf))?;
+    Ok(section(&format_options_file(&db.db().options(), &[("x", &cf)]), "[CFOptions"))
 }

@@ -12,10 +12,12 @@ use crate::api::cursors::scan;
 use crate::api::reads::NOT_FOUND;
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
-use crate::ffi::from::{Bytes, Direct, DirectMut, List, Place};
+use crate::ffi::from::{Bytes, Direct, DirectMut, Handle, List, Place};
 use crate::ffi::handle;
 use crate::ffi::into::{New, NewList};
-use crate::objects::{Family, OpenTransaction, ReadOptions, SharedBatch, Values, WriteOptions};
+use crate::objects::{
+    Family, OpenTransaction, Order, ReadOptions, SharedBatch, Values, WriteOptions,
+};
 
 /// The transaction of a call.
 pub type It<'a> = &'a OpenTransaction;
@@ -24,6 +26,7 @@ fn begun(db: &Database, write: &WriteOptions, options: &Begin) -> Result<OpenTra
     let none = || Error::not_supported("the database has no such transactions");
     let transaction = db.begin(write.engine(), options).ok_or_else(none)?;
     let mut made = OpenTransaction::new(transaction, db.clone());
+    made.write_options = write.clone();
     made.deadlock_detect = matches!(options, Begin::Locking(options) if options.deadlock_detect);
     Ok(made)
 }
@@ -110,17 +113,39 @@ pub fn family<'a>(it: It<'a>, cf: Option<&'a Family>) -> &'a pumice::ColumnFamil
 
 /// Java: Transaction.commit
 pub fn commit(_env: Env<'_>, it: It<'_>) -> Result<()> {
+    it.take_write_options()?;
     Ok(it.transaction.commit().map_err(of_write)?)
 }
 
 /// Java: Transaction.prepare
 pub fn prepare(_env: Env<'_>, it: It<'_>) -> Result<()> {
+    it.take_write_options()?;
     Ok(it.transaction.prepare()?)
 }
 
 /// Java: Transaction.rollback
 pub fn rollback(_env: Env<'_>, it: It<'_>) -> Result<()> {
     Ok(it.transaction.rollback()?)
+}
+
+/// Java: Transaction.getWriteOptions
+pub fn write_options(_env: Env<'_>, it: &mut OpenTransaction) -> Result<i64> {
+    Ok(it.write_options())
+}
+
+/// Java: Transaction.setWriteOptions
+pub fn set_write_options(
+    _env: Env<'_>,
+    it: &mut OpenTransaction,
+    options: &WriteOptions,
+) -> Result<()> {
+    it.set_write_options(options)
+}
+
+/// Java: OptimisticTransactionOptions.setComparator
+pub fn set_order(env: Env<'_>, _options: &Values, order: Handle) -> Result<()> {
+    // Writes of a transaction have the order of their families anyway.
+    order.get::<Order>(env).map(drop)
 }
 
 /// Java: Transaction.setSavePoint

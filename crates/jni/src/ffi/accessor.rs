@@ -15,17 +15,23 @@ fn object<'a, T: Held + Fields>(handle: i64, class: &str) -> Result<&'a mut T> {
     // SAFETY: invariant 2 of ffi.
     let object = unsafe { handle::exclusive::<T>(handle) }?;
     if object.store().class().name != class {
-        let text = format!("the handle is a {}, not a {class}", object.store().class().name);
-        return Err(Failure::Status(pumice::Error::invalid_argument(text)));
+        return Err(is_another(object.store().class().name, class));
     }
     Ok(object)
+}
+
+#[cold]
+#[inline(never)]
+fn is_another(found: &str, class: &str) -> Failure {
+    let text = format!("the handle is a {found}, not a {class}");
+    Failure::Status(pumice::Error::invalid_argument(text))
 }
 
 /// The bits of the number at `place`.
 ///
 /// # Errors
 /// The handle is none of that kind.
-#[inline]
+#[inline(never)] // As all here: hundreds of functions call it, and none is called often.
 pub fn get<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<u64> {
     Ok(object::<T>(handle, class)?.store().number(place))
 }
@@ -34,6 +40,7 @@ pub fn get<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<u
 ///
 /// # Errors
 /// As [`get`].
+#[inline(never)]
 pub fn set<T: Held + Fields>(handle: i64, class: &str, place: usize, bits: u64) -> Result<()> {
     let object = object::<T>(handle, class)?;
     object.store_mut().set_number(place, bits);
@@ -45,6 +52,7 @@ pub fn set<T: Held + Fields>(handle: i64, class: &str, place: usize, bits: u64) 
 ///
 /// # Errors
 /// As [`get`].
+#[inline(never)]
 pub fn get_text<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<String> {
     let text = object::<T>(handle, class)?.store().text_with_zero(place);
     let text = text.split_last().map_or(&[][..], |(_, text)| text);
@@ -55,6 +63,7 @@ pub fn get_text<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Res
 ///
 /// # Errors
 /// As [`get`].
+#[inline(never)]
 pub fn set_text<T: Held + Fields>(handle: i64, class: &str, name: &str, text: &str) -> Result<()> {
     let object = object::<T>(handle, class)?;
     object.store_mut().put_text(name, text);
@@ -81,6 +90,7 @@ pub fn create(class: &str) -> i64 {
 ///
 /// # Errors
 /// As [`get`].
+#[inline(never)]
 pub fn end<T: Held>(handle: i64) -> Result<()> {
     drop(handle::take::<T>(handle)?);
     Ok(())

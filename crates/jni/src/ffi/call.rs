@@ -2,6 +2,7 @@
 //!
 //! Thread safety: pure, on the calling thread.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jni_sys::{JNIEnv, jobject, jvalue};
@@ -76,22 +77,33 @@ pub unsafe fn enter<'a, R: Nothing>(
             R::NOTHING
         }
         Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            let text = format!("internal panic in {name}: {}", text.unwrap_or_default());
-            if !env.pending() {
-                raise(env, Failure::Status(Error::corruption(text)));
-            }
+            raise_panic(env, name, &*panic);
             R::NOTHING
         }
     }
 }
 
+/// Not in each of the exported functions: with [`raise`] it was a tenth of the library.
+#[cold]
+#[inline(never)]
+fn raise_panic(env: Env<'_>, name: &str, panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = format!("internal panic in {name}: {}", text.unwrap_or_default());
+    if !env.pending() {
+        raise(env, Failure::Status(Error::corruption(text)));
+    }
+}
+
 /// A native method that this library has not.
+#[cold]
+#[inline(never)]
 pub fn missing(name: &str) -> Failure {
     Failure::Status(Error::not_supported(format!("{name} is not supported by this build")))
 }
 
+#[cold]
+#[inline(never)]
 fn raise(env: Env<'_>, failure: Failure) {
     match failure {
         Failure::Pending => {}

@@ -343,6 +343,16 @@ impl<'a> Env<'a> {
         self.checked(())
     }
 
+    /// Sets the longs at the front of an array.
+    ///
+    /// # Errors
+    /// The array has fewer.
+    pub fn write_longs(self, array: Object<'_>, values: &[i64]) -> Result<()> {
+        let length = size(values.len())?;
+        table!(self, SetLongArrayRegion, array.raw, 0, length, values.as_ptr());
+        self.checked(())
+    }
+
     /// The longs of an array.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ fn find<T: Held>(handle: i64) -> Result<&'static Slot> {
     let bits = handle.cast_unsigned();
     let address = bits & ((1 << ADDRESS_BITS) - 1);
     if address == 0 {
-        return Err(Failure::Status(Error::invalid_argument(format!("{} is null", T::NAME))));
+        return Err(is_null(T::NAME));
     }
     let slot = std::ptr::with_exposed_provenance::<Slot>(address as usize);
     // SAFETY: invariant 2 of ffi.
@@ -78,8 +78,20 @@ fn find<T: Held>(handle: i64) -> Result<&'static Slot> {
     if slot.state.load(Ordering::Acquire) == bits >> ADDRESS_BITS << 16 | u64::from(T::KIND) {
         return Ok(slot);
     }
-    let text = format!("the handle is no open {}: it was closed, or is of another kind", T::NAME);
-    Err(Failure::Status(Error::invalid_argument(text)))
+    Err(is_not_open(T::NAME))
+}
+
+#[cold]
+#[inline(never)]
+fn is_null(kind: &str) -> Failure {
+    Failure::Status(Error::invalid_argument(format!("{kind} is null")))
+}
+
+#[cold]
+#[inline(never)]
+fn is_not_open(kind: &str) -> Failure {
+    let text = format!("the handle is no open {kind}: it was closed, or is of another kind");
+    Failure::Status(Error::invalid_argument(text))
 }
 
 /// The object, to read.

@@ -9,6 +9,7 @@ pub(crate) mod file_api;
 pub(crate) mod forms;
 mod ingest_api;
 mod secondary_api;
+pub(crate) mod sst_file_reader;
 pub(crate) mod store;
 pub(crate) mod stream;
 pub(crate) mod view;

@@ -156,6 +156,15 @@ impl Transaction {
         self.inner.pop_save_point(&mut self.inner.content.lock())
     }
 
+    /// How it is prepared and committed.
+    pub fn write_options(&self) -> WriteOptions {
+        self.inner.content.lock().write_options
+    }
+    /// Prepares and commits as `options` say, from now on.
+    pub fn set_write_options(&self, options: &WriteOptions) {
+        self.inner.content.lock().write_options = *options;
+    }
+
     /// Takes a snapshot: from now on keys that have changed since cannot be written or read for
     /// update. Reads do not use it unless it is in their options.
     pub fn set_snapshot(&self) {

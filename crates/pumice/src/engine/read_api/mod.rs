@@ -41,7 +41,8 @@ fn limits(options: &ReadOptions) -> ReadLimits {
     }
 }
 
-fn table_options(options: &ReadOptions) -> TableReadOptions {
+/// Table options of a scan.
+pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,

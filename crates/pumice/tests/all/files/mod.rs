@@ -19,6 +19,7 @@ mod overlapping_files;
 mod paths;
 mod repair;
 mod secondary;
+mod single_table;
 mod space_limit;
 mod storage_info;
 mod torn_manifest;

@@ -1,0 +1,173 @@
+//! Reading one table file that need not belong to a database.
+//!
+//! Thread safety: opening needs the only user; everything else may be called from any thread.
+//! Suspends on I/O. Invariants: (1) nothing is written; (2) blocks do not enter a shared block
+//! cache, which might hold those of an ingested copy of the file.
+//!
+//! It does not apply range deletions of the file and finds no value that is in a blob file, as
+//! RocksDB's reader.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice_base::key::MAX_SEQUENCE;
+use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_manifest::Version;
+use pumice_table::{Table, TableOptions, TableProperties, TableReadContext};
+
+use crate::engine::read_api::table_options;
+use crate::options::requests::ReadOptions;
+use crate::options::{ColumnFamilyOptions, Options};
+use crate::read::elsewhere::BlobReads;
+use crate::read::iterator::DbIterator;
+use crate::read::iterator::view::View;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::version::family::{CfData, new_memtable};
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::{OpenTables, TableCache};
+
+/// Reads a table file: of a [`SstFileWriter`](crate::SstFileWriter), or of a database.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{Options, ReadOptions, SstFileReader, SstFileWriter, TableProperties};
+///
+/// # let dir = std::env::temp_dir().join(format!("pumice-reader-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir).unwrap();
+/// let path = dir.join("fruit.sst");
+/// let mut writer = SstFileWriter::new(&Options::default())?;
+/// writer.open(&path)?;
+/// writer.put(b"apple", b"green")?;
+/// writer.put(b"banana", b"yellow")?;
+/// writer.finish()?;
+///
+/// let mut reader = SstFileReader::new(&Options::default())?;
+/// reader.open(&path)?;
+/// reader.verify_checksum()?;
+/// let properties: &TableProperties = reader.table_properties()?;
+/// assert_eq!(properties.num_entries, 2);
+/// let mut cursor = reader.cursor(&ReadOptions::default())?;
+/// cursor.seek_to_last();
+/// assert_eq!(cursor.key(), Some(&b"banana"[..]));
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+pub struct SstFileReader {
+    options: Options,
+    table_options: Arc<TableOptions>,
+    cf: Arc<CfData>,
+    table: Option<Arc<Table>>,
+}
+
+impl std::fmt::Debug for SstFileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SstFileReader").field("is_open", &self.table.is_some()).finish()
+    }
+}
+
+impl SstFileReader {
+    /// A reader of files whose keys have the order of `options`, and whose merge operands its
+    /// operator merges.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported for options that no table can have.
+    pub fn new(options: &Options) -> Result<Self> {
+        let mut table_options = options.cf.table_factory.to_table_options()?;
+        table_options.block_cache = None;
+        table_options.no_block_cache = true;
+        let table_options = Arc::new(table_options);
+        let cf = Arc::new(family(options, &table_options));
+        Ok(SstFileReader { options: options.clone(), table_options, cf, table: None })
+    }
+
+    /// Opens a file in place of the one before; cursors of that keep it.
+    ///
+    /// # Errors
+    /// I/O; Corruption; InvalidArgument for keys in another order.
+    pub fn open(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        self.table = None;
+        let (fs, path) = (&self.options.db.file_system, path.as_ref());
+        // A file that is not there is this call's error, as in RocksDB.
+        let bytes = fs.file_size(path)?;
+        let file = fs.open_random(path)?;
+        let context = TableReadContext {
+            options: Arc::clone(&self.table_options),
+            comparator: self.cf.icmp.clone(),
+            prefix_extractor: self.options.cf.prefix_extractor.clone(),
+            stats: self.cf.tables().receiver(0),
+            skip_filters: true,
+            ..TableReadContext::default()
+        };
+        self.table = Some(Table::open(context, file, bytes)?);
+        Ok(())
+    }
+
+    fn table(&self) -> Result<&Arc<Table>> {
+        self.table.as_ref().ok_or_else(|| Error::invalid_argument("File is not open"))
+    }
+
+    /// What the file says of itself.
+    ///
+    /// # Errors
+    /// InvalidArgument if none is open.
+    pub fn table_properties(&self) -> Result<&TableProperties> {
+        Ok(self.table()?.properties())
+    }
+
+    /// Reads every block and compares its checksum.
+    ///
+    /// # Errors
+    /// Corruption, I/O; InvalidArgument if none is open.
+    pub fn verify_checksum(&self) -> Result<()> {
+        self.table()?.verify_checksums()
+    }
+
+    /// A cursor over the newest version of each key, or that of the snapshot in `options`: deleted
+    /// keys are left out, operands are merged.
+    ///
+    /// # Errors
+    /// InvalidArgument if none is open.
+    pub fn cursor(&self, options: &ReadOptions) -> Result<DbIterator> {
+        let table = table_options(options);
+        let source = Source::Table(self.table()?.iter(&table));
+        let sequence = options.snapshot.as_ref().map_or(MAX_SEQUENCE, |s| s.sequence_number());
+        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
+        let view = View {
+            inner: MergingIterator::new(self.cf.icmp.clone(), vec![source]),
+            sequence,
+            prefix: self.cf.tables().extractor().filter(|_| by_prefix).cloned(),
+            range_dels: RangeDels::new(sequence),
+            super_version: self.cf.super_version.load_full(),
+            blob_reads: BlobReads::of(&table),
+        };
+        let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
+        let statistics = self.options.db.statistics.as_ref();
+        let snapshot = options.snapshot.clone();
+        let mut cursor = DbIterator::new(view, Arc::clone(&self.cf), bounds, snapshot, statistics);
+        cursor.limit(options);
+        Ok(cursor)
+    }
+}
+
+/// A column family of no database, without a memtable's entry or a file: what cursors ask for
+/// options and merges.
+fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
+    let own: &ColumnFamilyOptions = &options.cf;
+    let icmp = InternalKeyComparator::new(own.comparator.clone());
+    let open = OpenTables::new(&options.db, Default::default(), Default::default());
+    let tables = TableCache::new(Arc::new(open), Arc::clone(table_options), icmp.clone(), own);
+    let levels = usize::try_from(own.num_levels).unwrap_or(1);
+    let first = Arc::new(SuperVersion {
+        mem: new_memtable(own, &icmp, 1, 0, None),
+        imm: Vec::new(),
+        history: Vec::new(),
+        version: Version::empty(icmp, levels),
+        ingestions: 0,
+        removals: 0,
+    });
+    let (table_options, tables) = (Arc::clone(table_options), Arc::new(tables));
+    CfData::new(0, "", own.clone(), table_options, tables, first).0
+}

@@ -18,6 +18,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pumice_base::narrow::len_u16;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
@@ -34,6 +35,12 @@ pub(crate) struct Wals {
     complete: Vec<LogWriter>,
     /// What the current log must record before its first record.
     predecessor: Option<Predecessor>,
+    /// The lengths of timestamps of column families that have some, and how many of them the
+    /// current log has recorded.
+    timestamp_sizes: Vec<(u32, u16)>,
+    sizes_recorded: usize,
+    /// Some of this is to be recorded before the next record.
+    prelude_due: bool,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -94,6 +101,9 @@ impl Wals {
             current: None,
             complete: Vec::new(),
             predecessor: None,
+            timestamp_sizes: Vec::new(),
+            sizes_recorded: 0,
+            prelude_due: false,
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -204,6 +214,8 @@ impl Wals {
             return Err(error);
         }
         self.current = Some(log);
+        self.sizes_recorded = 0;
+        self.prelude_due = self.predecessor.is_some() || !self.timestamp_sizes.is_empty();
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;
@@ -274,10 +286,10 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
-        if let Some(predecessor) = self.predecessor.take() {
-            let first = parts.first().map_or(0, |part| batch::sequence(part));
-            log.add_record(&predecessor.record(first))?;
+        if std::mem::take(&mut self.prelude_due) {
+            self.add_prelude(parts)?;
         }
+        let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let beside = sync && planted::is(Bug::FsyncBesideWrite);
         if beside {
             write_beside_sync(log, parts)?
@@ -293,6 +305,30 @@ impl Wals {
             self.sync()?;
         }
         Ok(after - before)
+    }
+
+    #[cold]
+    fn add_prelude(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let Some(log) = self.current.as_mut() else { return Ok(()) };
+        if let Some(predecessor) = self.predecessor.take() {
+            let first = parts.first().map_or(0, |part| batch::sequence(part));
+            log.add_record(&predecessor.record(first))?;
+        }
+        let sizes = &self.timestamp_sizes[self.sizes_recorded..];
+        if !sizes.is_empty() {
+            log.add_timestamp_sizes(sizes)?;
+            self.sizes_recorded = self.timestamp_sizes.len();
+        }
+        Ok(())
+    }
+
+    /// Keys of column family `id` have timestamps of `size` bytes: each log says so before the next
+    /// record. Ids are not used again, so that it need not be forgotten.
+    pub fn note_timestamps(&mut self, id: u32, size: usize) {
+        if size > 0 {
+            self.timestamp_sizes.push((id, len_u16(size)));
+            self.prelude_due = true;
+        }
     }
 
     /// Writes buffered records to the operating system; durable if `sync`.

@@ -34,7 +34,9 @@ use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
 use crate::table_output::blob_output::{BlobOutput, BlobSpec, Relocation};
-use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::compaction_iterator::{
+    CompactionIterator, CompactionSettings, TimeBounds,
+};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::metered::Metered;
@@ -64,6 +66,8 @@ pub(crate) struct JobContext {
     pub floor: Floor,
     /// The switch of the caller that asked for it; None if it is an automatic one.
     pub manual: Option<Option<CancelFlag>>,
+    /// Versions with newer timestamps are dropped; None: none are.
+    pub trim_above: Option<Arc<[u8]>>,
     /// What listeners are told of each part.
     pub part: SubcompactionJobInfo,
     pub outputs: Outputs,
@@ -180,6 +184,10 @@ fn compact(
             .then(|| job.version.beyond_cursor(job.pick.output_level)),
         values: input_values(job),
         limits: job.env.limits(),
+        times: TimeBounds {
+            low: job.version.full_history_ts_low().cloned(),
+            trim_above: job.trim_above.clone(),
+        },
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);

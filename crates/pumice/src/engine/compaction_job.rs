@@ -256,6 +256,7 @@ impl DbInner {
             lane,
             floor: Floor::of_caller(),
             manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
+            trim_above: work.manual.as_ref().and_then(|piece| piece.trim_above.clone()),
             part: self.part_info(work, job),
             outputs: Outputs::default(),
         }))

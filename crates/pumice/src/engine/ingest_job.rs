@@ -25,7 +25,7 @@ use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
-use pumice_table::unique_id_of;
+use pumice_table::{TableProperties, unique_id_of};
 
 use crate::commit::queue::Leadership;
 use crate::compaction::picker::InputLevel;
@@ -48,6 +48,7 @@ use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
+use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 use crate::version::table_cache::file_stats;
 
@@ -181,6 +182,7 @@ impl DbInner {
         if let Some(range) = &replaces {
             replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
         }
+        place::check_timed(cf, options, overlapping, replaces.is_some())?;
         place::check_demand(options, overlapping)?;
         let batches = place::batches(&ranges, cf.comparator());
         let settings = self.options();
@@ -257,6 +259,9 @@ impl DbInner {
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
             if needed {
+                if request.cf.timestamp_size > 0 {
+                    return Err(place::shares_keys("in the memtables."));
+                }
                 if !request.options.allow_blocking_flush {
                     return Err(Error::invalid_argument("External file requires flush"));
                 }
@@ -322,6 +327,9 @@ impl DbInner {
                 true => vec![None; request.files.len()],
                 false => request.files.iter().map(of).collect::<Result<Vec<_>>>()?,
             };
+            if request.cf.timestamp_size > 0 && levels.iter().any(|level| level.is_some()) {
+                return Err(place::shares_keys("(without timestamp) in the db"));
+            }
             overlaps.push(levels);
         }
         let mut state = self.state.lock();
@@ -562,6 +570,11 @@ impl Prepared<'_> {
     }
 }
 
+/// A property of a table; empty if it has none of that name.
+fn collected(properties: &TableProperties, name: &str) -> Vec<u8> {
+    properties.collected(name).map(<[u8]>::to_vec).unwrap_or_default()
+}
+
 impl Incoming {
     fn metadata(&self) -> Arc<FileMetaData> {
         let (external, placed) = (&self.external, self.placed);
@@ -585,6 +598,8 @@ impl Incoming {
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
+            min_timestamp: collected(properties, TIMESTAMP_MIN),
+            max_timestamp: collected(properties, TIMESTAMP_MAX),
             file_checksum: self.checksum.value.clone(),
             file_checksum_func_name: self.checksum.function.clone(),
             ..FileMetaData::default()

@@ -42,6 +42,14 @@ impl DbInner {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
         self.check_range_request(options, cf)?;
+        if let Some(low) = &options.full_history_ts_low {
+            self.increase_full_history_ts_low(cf, low)?;
+        }
+        // All versions of the first and of the last key are in the range.
+        let (order, timed) = (cf.comparator(), cf.timestamp_size > 0);
+        let whole_begin = begin.filter(|_| timed).map(|key| order.at_newest(key));
+        let whole_end = end.filter(|_| timed).map(|key| order.at_oldest(key));
+        let (begin, end) = (whole_begin.as_deref().or(begin), whole_end.as_deref().or(end));
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
             let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
@@ -152,6 +160,7 @@ impl DbInner {
                 exclusive: options.exclusive_manual_compaction,
                 max_subcompactions: options.max_subcompactions as usize,
                 canceled: options.canceled.clone(),
+                trim_above: options.trim_above.as_deref().map(Arc::from),
             },
             running: false,
             wrote_to: None,
@@ -189,6 +198,7 @@ impl DbInner {
                 exclusive: false,
                 max_subcompactions: options.max_subcompactions as usize,
                 canceled: options.canceled.clone(),
+                trim_above: None,
             },
             running: false,
             wrote_to: None,

@@ -104,6 +104,11 @@ pub(crate) fn examine(
     let Some((smallest, largest)) = bounds(cf, &table, among, false)? else {
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
+    for key in [&smallest, &largest] {
+        if InternalKey::new(key).user_key().len() < cf.timestamp_size {
+            return Err(Error::corruption("External file has a key without a timestamp"));
+        }
+    }
     if cf.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
@@ -253,6 +258,9 @@ fn check_properties(
             )));
         }
     };
+    if cf.timestamp_size > 0 && properties.num_range_deletions > 0 {
+        return Err(Error::not_supported("deletions of ranges of keys with timestamps"));
+    }
     if properties.user_timestamps_persisted == 0 {
         return Err(Error::not_supported("External file with user-defined timestamps stripped"));
     }

@@ -126,6 +126,13 @@ pub struct ReadOptions {
     /// without a key, and its status is Incomplete; 0 for no limit. Runs of deleted keys that are
     /// known count as nothing, so that a move may get further than RocksDB's.
     pub max_skippable_internal_keys: u64,
+    /// The time that is read at, as bytes of a timestamp, for column families whose keys have
+    /// timestamps: needed there and refused elsewhere. [`Db::at`](crate::Db::at) sets it.
+    pub timestamp: Option<Vec<u8>>,
+    /// A cursor shows every version from this time on up to `timestamp`, the newest of a key first,
+    /// deletions with an empty value. Its keys are then whole: the user's bytes, the timestamp, and
+    /// 8 bytes of which the first tells a deletion (0x14 or 0x07).
+    pub iter_start_ts: Option<Vec<u8>>,
 }
 
 impl ReadOptions {
@@ -148,6 +155,8 @@ impl ReadOptions {
         table_filter: None,
         ignore_range_deletions: false,
         max_skippable_internal_keys: 0,
+        timestamp: None,
+        iter_start_ts: None,
     };
 
     /// The defaults, with a deadline this many microseconds from now.
@@ -448,6 +457,12 @@ pub struct CompactRangeOptions {
     pub canceled: Option<CancelFlag>,
     /// The directory of `cf_paths` that the result goes to.
     pub target_path_id: u32,
+    /// First raises the low of the history to this timestamp, see
+    /// [`Db::increase_full_history_ts_low`](crate::Db::increase_full_history_ts_low).
+    pub full_history_ts_low: Option<Vec<u8>>,
+    /// Drops versions with newer timestamps; only an open that trims the history sets it.
+    #[doc(hidden)]
+    pub trim_above: Option<Vec<u8>>,
 }
 
 impl Default for CompactRangeOptions {
@@ -461,6 +476,8 @@ impl Default for CompactRangeOptions {
             max_subcompactions: 0,
             canceled: None,
             target_path_id: 0,
+            full_history_ts_low: None,
+            trim_above: None,
         }
     }
 }

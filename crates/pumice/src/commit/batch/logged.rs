@@ -3,6 +3,7 @@
 //!
 //! Thread safety: plain functions.
 
+use super::stamps::Stamps;
 use super::{BatchRecord, HEADER_LEN, WriteBatch, check, check_record, records};
 use pumice_base::{Error, Result, SizeLimits, ValueType};
 
@@ -24,6 +25,7 @@ impl WriteBatch {
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
+        batch.stamps = Stamps::whole();
         (batch.range_bytes, batch.refused) = (range_bytes, refused);
         Ok(batch)
     }

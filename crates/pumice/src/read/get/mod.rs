@@ -10,6 +10,7 @@
 mod elsewhere;
 pub(crate) mod operands;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pumice_base::hash::hash64;
@@ -115,6 +116,8 @@ struct Lookup<'a> {
     columns: bool,
     /// The operands are wanted, and older ones only while this returns true for the last one seen.
     unmerged: Option<ContinueCallback<'a>>,
+    /// Gets the timestamp of the newest version found; only from an observed search.
+    found_at: Option<&'a RefCell<Vec<u8>>>,
     answer: Answer,
     settled_by: SettledBy,
 }
@@ -139,6 +142,7 @@ impl<'a> Lookup<'a> {
             entity: false,
             columns: W::COLUMNS,
             unmerged: None,
+            found_at: None,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -242,13 +246,29 @@ impl<'a> Lookup<'a> {
         matches!(self.answer, Answer::Open)
     }
 
+    /// A version is found in an observed search; whether it is seen. Below a newer timestamp there
+    /// may be newer sequence numbers than the one that is read at.
+    fn sees(&mut self, found: UserKey<'_>, sequence: SequenceNumber) -> bool {
+        if sequence > self.sequence {
+            return false;
+        }
+        if let Some(found_at) = self.found_at.take() {
+            let timestamp = self.cf.icmp.user.timestamp_of(found);
+            found_at.borrow_mut().extend_from_slice(timestamp);
+        }
+        true
+    }
+
     /// Looks in a memtable.
-    fn memtable(&mut self, mem: &MemTable) {
+    fn memtable<const OBSERVED: bool>(&mut self, mem: &MemTable) {
         if let Some(list) = mem.range_tombstones() {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
-        mem.get_with(self.key, self.sequence, |sequence, value_type, value| {
+        mem.visit_with(self.key, self.sequence, |key, sequence, value_type, value| {
+            if OBSERVED && !self.sees(key, sequence) {
+                return true;
+            }
             self.take(sequence, value_type, value, None)
         });
     }
@@ -266,7 +286,7 @@ impl<'a> Lookup<'a> {
             };
             perf::count(metric, 1);
         }
-        self.memtable(mem);
+        self.memtable::<true>(mem);
     }
 
     /// As `table`, counted.
@@ -283,6 +303,7 @@ impl<'a> Lookup<'a> {
         // end of the key's history.
         let whole = self.sequence >= file.largest_seq
             && self.unmerged.is_none()
+            && self.cf.timestamp_size == 0
             && !options.ignore_range_deletions;
         match cache.rows().filter(|_| whole) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
@@ -351,6 +372,9 @@ impl<'a> Lookup<'a> {
             }
         }
         let take = &mut |entry: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
+            if OBSERVED && !self.sees(entry.user_key, entry.sequence) {
+                return true;
+            }
             if OBSERVED && let Some(row) = &mut row {
                 row.push(entry.sequence, entry.value_type, value);
                 if entry.sequence < self.covered_below {
@@ -380,8 +404,8 @@ impl<'a> Lookup<'a> {
         let (comparator, key, upper) = (&version.comparator().user, self.key, self.ranges_to);
         let mut covered_below = self.covered_below;
         let holds = |file: &FileMetaData| {
-            comparator.compare(file.smallest_user_key(), key).is_le()
-                && comparator.compare(key, file.largest_user_key()).is_le()
+            comparator.compare_without_timestamp(file.smallest_user_key(), key).is_le()
+                && comparator.compare_without_timestamp(key, file.largest_user_key()).is_le()
         };
         let opened = |file: &Arc<FileMetaData>, table: &Table| {
             if let Some(list) = table.range_tombstones_ref()
@@ -396,8 +420,11 @@ impl<'a> Lookup<'a> {
         files.seek(seek_key);
         while let Some(entry) = files.valid().then(|| parse_internal_key(files.key().as_bytes())) {
             let entry = entry?;
-            if !comparator.same_user_key(entry.user_key, key)
-                || !self.take(entry.sequence, entry.value_type, files.value(), None)
+            if !comparator.same_user_key(entry.user_key, key) {
+                break;
+            }
+            if self.sees(entry.user_key, entry.sequence)
+                && !self.take(entry.sequence, entry.value_type, files.value(), None)
             {
                 break;
             }
@@ -484,6 +511,23 @@ pub(crate) fn get_observed<W: PointAnswer>(
     searched.and_then(|()| lookup.answer())
 }
 
+/// As [`get_observed`]; the timestamp of what was found goes to `found_at`, also if that is a
+/// deletion.
+pub(crate) fn get_at<W: PointAnswer>(
+    cf: &CfData,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    (sequence, key): (SequenceNumber, &[u8]),
+    found_at: &RefCell<Vec<u8>>,
+    hits: &mut Hits,
+) -> Result<Option<W>> {
+    let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
+    lookup.found_at = Some(found_at);
+    let searched = search::<true>(&mut lookup, &cf.tables(), options);
+    hits.count(&lookup);
+    searched.and_then(|()| lookup.answer())
+}
+
 /// The value that a merge at `sequence` starts from. With `cache_only` nothing is read from files,
 /// not even to open one that the key might be in.
 ///
@@ -515,7 +559,7 @@ fn search<const OBSERVED: bool>(
     let super_version = lookup.values.view();
     let ask = |lookup: &mut Lookup<'_>, mem| match OBSERVED {
         true => lookup.memtable_observed(mem),
-        false => lookup.memtable(mem),
+        false => lookup.memtable::<false>(mem),
     };
     if !super_version.mem.is_empty() {
         ask(lookup, &super_version.mem);
@@ -562,7 +606,7 @@ fn search<const OBSERVED: bool>(
         // Two neighbouring files may share a user key; the later file has the older versions.
         let mut index = level.find_file(icmp, seek_key);
         while let Some(file) = level.files().get(index) {
-            if icmp.user.compare(lookup.key, file.smallest_user_key()).is_lt() {
+            if icmp.user.compare_without_timestamp(lookup.key, file.smallest_user_key()).is_lt() {
                 break;
             }
             ask(lookup, number, file)?;

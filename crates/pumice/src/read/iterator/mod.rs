@@ -36,6 +36,7 @@ use crate::read::merge::merge_for_read;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::timed::Look;
 use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge, unsupported_type};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
@@ -68,6 +69,8 @@ pub(super) struct IteratorLimits {
     pub blob_reads: BlobReads,
     /// What deletions of ranges deleted is shown.
     pub sees_ranges_deleted: bool,
+    /// What is seen of keys with timestamps.
+    pub look: Option<Box<Look>>,
 }
 
 /// Where it is, and in which direction it moves.
@@ -129,25 +132,30 @@ impl DbIterator {
     pub(crate) fn new(
         view: View,
         cf: Arc<CfData>,
-        (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
+        (lower_bound, upper_bound): (Option<&Vec<u8>>, Option<&Vec<u8>>),
+        look: Option<Box<Look>>,
         snapshot: Option<Snapshot>,
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version, blob_reads } = view;
+        let bound = |key: &Vec<u8>| look.as_ref().map_or_else(|| key.clone(), |l| l.bound(key));
         let limits = IteratorLimits {
             sequence,
-            lower_bound,
-            upper_bound,
+            lower_bound: lower_bound.map(bound),
+            upper_bound: upper_bound.map(bound),
             prefix,
             blob_reads,
             sees_ranges_deleted: false,
+            look,
         };
+        let look = limits.look.as_ref();
+        let comparator = look.map_or_else(|| cf.comparator().clone(), |look| look.order());
         let options = cf.options();
         let measured = options.table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
         DbIterator {
             inner,
-            comparator: cf.comparator().clone(),
+            comparator,
             skips_max: options.max_sequential_skip_in_iterations,
             cf,
             limits,
@@ -213,6 +221,10 @@ impl DbIterator {
     }
 
     fn seek_to(&mut self, target: &[u8]) {
+        if let Some(look) = &self.limits.look {
+            let target = look.bound(target);
+            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(&target));
+        }
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
     }
 
@@ -240,6 +252,10 @@ impl DbIterator {
     }
 
     fn seek_to_prev(&mut self, target: &[u8]) {
+        if let Some(look) = &self.limits.look {
+            let target = look.end_of(target);
+            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(&target));
+        }
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
     }
 
@@ -501,6 +517,7 @@ impl DbIterator {
 
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
+        self.save_timestamp();
         self.note_used();
         let ikey = self.inner.key();
         let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
@@ -515,6 +532,7 @@ impl DbIterator {
 
     /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
     fn merge_forward(&mut self) {
+        self.save_timestamp();
         self.buffers.operands.clear();
         self.buffers.operands.push(self.used_value().to_vec());
         self.inner.next();

@@ -395,7 +395,7 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("leader_path", "opening as a follower is not built"),
     ("min_blob_size", BLOBS),
     ("prepopulate_blob_cache", BLOBS),
-    ("read_timestamp", "user-defined timestamps are not built"),
+    ("read_timestamp", "ldb does not read keys with timestamps"),
     ("stderr_log_level", "backups have no info log"),
 ];
 

@@ -142,7 +142,7 @@ fn what_does_not_know_timestamps_refuses_them_by_name() {
     assert!(put.contains("transactions, in column family default"), "{put}");
     assert!(message(transaction.get_for_update("k")).contains("transactions"));
     drop(transaction);
-    locking.close().unwrap();
+    locking.db().close().unwrap();
     let read = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &read, false).unwrap();
     assert_eq!((text(&db, 1, "k").as_deref(), text(&db, 0, "k")), (Some("v"), None));

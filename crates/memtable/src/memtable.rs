@@ -21,7 +21,7 @@ use pumice_port::sync::MutexGuard;
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
 use crate::dead_ranges::DeadRanges;
-use crate::entry::{EntryRef, LEN_MAX, Target};
+use crate::entry::{EntryRef, Target, check_lengths};
 use crate::index;
 use crate::order::{KeyOrder, with_order};
 use crate::range_del::RangeDels;
@@ -536,20 +536,6 @@ where
     let (seq, tag) = unpack(entry.trailer());
     let value_type = ValueType::from_u8(tag).expect("entries are added with a ValueType");
     f(entry.user_key(), seq, value_type, entry.value())
-}
-
-#[inline]
-fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
-    if key.len() > LEN_MAX || value.len() > LEN_MAX {
-        return Err(too_large(key));
-    }
-    Ok(())
-}
-
-#[cold]
-fn too_large(key: &[u8]) -> Error {
-    let what = if key.len() > LEN_MAX { "key" } else { "value" };
-    Error::invalid_argument(format!("{what} is too large"))
 }
 
 fn repeated() -> Error {

@@ -14,8 +14,18 @@ use std::sync::Arc;
 use super::{Comparator, CustomComparator, InternalKey, InternalKeyComparator, UserKey};
 
 /// Name of the built-in order of keys by their bytes with timestamps. Persisted.
+///
+/// ```
+/// # use pumice_base::Comparator;
+/// # use pumice_base::key::{BYTEWISE_U64_TS, REVERSE_BYTEWISE_U64_TS};
+/// for name in [BYTEWISE_U64_TS, REVERSE_BYTEWISE_U64_TS] {
+///     assert_eq!(Comparator::builtin(name).map(|order| order.timestamp_size()), Some(8));
+/// }
+/// ```
 pub const BYTEWISE_U64_TS: &str = "leveldb.BytewiseComparator.u64ts";
 /// Name of the built-in reverse order with timestamps. Persisted.
+///
+/// Example: that of [`BYTEWISE_U64_TS`].
 pub const REVERSE_BYTEWISE_U64_TS: &str = "rocksdb.ReverseBytewiseComparator.u64ts";
 
 /// Bytes of a timestamp of the built-in orders.

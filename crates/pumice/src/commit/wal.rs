@@ -18,13 +18,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::narrow::len_u16;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
-use super::{batch, log_sizes::LogSizes, predecessor::Predecessor};
+use super::predecessor::{Predecessor, Prelude};
+use super::{batch, log_sizes::LogSizes};
 
 /// See the module head.
 pub(crate) struct Wals {
@@ -33,14 +33,8 @@ pub(crate) struct Wals {
     current: Option<LogWriter>,
     /// Complete logs that are needed and not durable, ascending.
     complete: Vec<LogWriter>,
-    /// What the current log must record before its first record.
-    predecessor: Option<Predecessor>,
-    /// The lengths of timestamps of column families that have some, and how many of them the
-    /// current log has recorded.
-    timestamp_sizes: Vec<(u32, u16)>,
-    sizes_recorded: usize,
-    /// Some of this is to be recorded before the next record.
-    prelude_due: bool,
+    /// What the current log must record before its next record.
+    prelude: Prelude,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -100,10 +94,7 @@ impl Wals {
             dir,
             current: None,
             complete: Vec::new(),
-            predecessor: None,
-            timestamp_sizes: Vec::new(),
-            sizes_recorded: 0,
-            prelude_due: false,
+            prelude: Prelude::default(),
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -186,7 +177,7 @@ impl Wals {
         if self.closed {
             return Err(Error::shutdown("the database is closed"));
         }
-        self.predecessor = None;
+        self.prelude.predecessor = None;
         match self.current.take() {
             Some(old) if self.failed.is_none() => {
                 if let Err(error) = self.finish(old, durable) {
@@ -214,8 +205,7 @@ impl Wals {
             return Err(error);
         }
         self.current = Some(log);
-        self.sizes_recorded = 0;
-        self.prelude_due = self.predecessor.is_some() || !self.timestamp_sizes.is_empty();
+        self.prelude.begin_log();
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;
@@ -237,7 +227,7 @@ impl Wals {
         }
         if !planted::is(Bug::LogWithoutPredecessor) {
             let (number, bytes) = (log.log_number(), log.file_size());
-            self.predecessor = Some(Predecessor { number, bytes });
+            self.prelude.predecessor = Some(Predecessor { number, bytes });
         }
         self.complete.push(log);
         Ok(())
@@ -286,10 +276,9 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
-        if std::mem::take(&mut self.prelude_due) {
-            self.add_prelude(parts)?;
+        if self.prelude.is_due() {
+            self.prelude.write(log, parts.first().map_or(0, |part| batch::sequence(part)))?;
         }
-        let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let beside = sync && planted::is(Bug::FsyncBesideWrite);
         if beside {
             write_beside_sync(log, parts)?
@@ -307,28 +296,10 @@ impl Wals {
         Ok(after - before)
     }
 
-    #[cold]
-    fn add_prelude(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let Some(log) = self.current.as_mut() else { return Ok(()) };
-        if let Some(predecessor) = self.predecessor.take() {
-            let first = parts.first().map_or(0, |part| batch::sequence(part));
-            log.add_record(&predecessor.record(first))?;
-        }
-        let sizes = &self.timestamp_sizes[self.sizes_recorded..];
-        if !sizes.is_empty() {
-            log.add_timestamp_sizes(sizes)?;
-            self.sizes_recorded = self.timestamp_sizes.len();
-        }
-        Ok(())
-    }
-
     /// Keys of column family `id` have timestamps of `size` bytes: each log says so before the next
-    /// record. Ids are not used again, so that it need not be forgotten.
+    /// record.
     pub fn note_timestamps(&mut self, id: u32, size: usize) {
-        if size > 0 {
-            self.timestamp_sizes.push((id, len_u16(size)));
-            self.prelude_due = true;
-        }
+        self.prelude.note_timestamps(id, size);
     }
 
     /// Writes buffered records to the operating system; durable if `sync`.

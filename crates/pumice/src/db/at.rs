@@ -58,7 +58,7 @@ impl<T: Timestamp + ?Sized> Timestamp for &T {
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// # let dir = std::env::temp_dir().join(format!("pumice-at-{}", std::process::id()));
-/// use pumice::{BYTEWISE_U64_TS, Comparator, Db};
+/// use pumice::{BYTEWISE_U64_TS, Comparator, Db, Timestamp};
 /// let db = Db::builder(&dir)
 ///     .create(true)
 ///     .configure(|options| {
@@ -71,6 +71,7 @@ impl<T: Timestamp + ?Sized> Timestamp for &T {
 /// assert_eq!(db.at(2).get("key")?.as_deref(), Some(&b"old"[..]));
 /// assert_eq!(db.at(4).get("key")?.as_deref(), Some(&b"new"[..]));
 /// assert_eq!(db.at(5).get("key")?, None);
+/// assert_eq!(5u64.to_bytes(), [5, 0, 0, 0, 0, 0, 0, 0]);
 /// let (value, timestamp) = db.at(2).get_with_timestamp("key")?.unwrap_or_default();
 /// assert_eq!((&value[..], &timestamp[..]), (&b"old"[..], &1u64.to_le_bytes()[..]));
 /// # db.close()?;

@@ -25,7 +25,7 @@ use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
-use pumice_table::{TableProperties, unique_id_of};
+use pumice_table::unique_id_of;
 
 use crate::commit::queue::Leadership;
 use crate::compaction::picker::InputLevel;
@@ -48,7 +48,6 @@ use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
-use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 use crate::version::table_cache::file_stats;
 
@@ -182,8 +181,7 @@ impl DbInner {
         if let Some(range) = &replaces {
             replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
         }
-        place::check_timed(cf, options, overlapping, replaces.is_some())?;
-        place::check_demand(options, overlapping)?;
+        place::check_demand((cf, options), overlapping, replaces.is_some())?;
         let batches = place::batches(&ranges, cf.comparator());
         let settings = self.options();
         let use_fsync = settings.use_fsync;
@@ -259,9 +257,7 @@ impl DbInner {
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
             if needed {
-                if request.cf.timestamp_size > 0 {
-                    return Err(place::shares_keys("in the memtables."));
-                }
+                place::check_apart(request.cf, "in the memtables.")?;
                 if !request.options.allow_blocking_flush {
                     return Err(Error::invalid_argument("External file requires flush"));
                 }
@@ -325,10 +321,10 @@ impl DbInner {
             };
             let levels = match request.options.ingest_behind || request.replaces.is_some() {
                 true => vec![None; request.files.len()],
-                false => request.files.iter().map(of).collect::<Result<Vec<_>>>()?,
+                false => request.files.iter().map(of).collect::<Result<_>>()?,
             };
-            if request.cf.timestamp_size > 0 && levels.iter().any(|level| level.is_some()) {
-                return Err(place::shares_keys("(without timestamp) in the db"));
+            if levels.iter().any(Option::is_some) {
+                place::check_apart(request.cf, "(without timestamp) in the db")?;
             }
             overlaps.push(levels);
         }
@@ -570,17 +566,12 @@ impl Prepared<'_> {
     }
 }
 
-/// A property of a table; empty if it has none of that name.
-fn collected(properties: &TableProperties, name: &str) -> Vec<u8> {
-    properties.collected(name).map(<[u8]>::to_vec).unwrap_or_default()
-}
-
 impl Incoming {
     fn metadata(&self) -> Arc<FileMetaData> {
         let (external, placed) = (&self.external, self.placed);
         let properties = &external.properties;
         let (smallest, largest) = external.bounds_at(placed.sequence);
-        let now = time::wall_seconds();
+        let (now, (min_timestamp, max_timestamp)) = (time::wall_seconds(), external.timestamps());
         let tail_start = properties.tail_start_offset;
         let lone_tombstone = properties.num_range_deletions == 1 && properties.num_entries == 1;
         let (smallest_seq, largest_seq) =
@@ -598,8 +589,8 @@ impl Incoming {
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
-            min_timestamp: collected(properties, TIMESTAMP_MIN),
-            max_timestamp: collected(properties, TIMESTAMP_MAX),
+            min_timestamp,
+            max_timestamp,
             file_checksum: self.checksum.value.clone(),
             file_checksum_func_name: self.checksum.function.clone(),
             ..FileMetaData::default()

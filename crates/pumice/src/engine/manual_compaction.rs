@@ -45,11 +45,10 @@ impl DbInner {
         if let Some(low) = &options.full_history_ts_low {
             self.increase_full_history_ts_low(cf, low)?;
         }
+        let (begin, end) = (begin.map(|key| cf.comparator().at_newest(key)), end);
+        let end = end.map(|key| cf.comparator().at_oldest(key));
         // All versions of the first and of the last key are in the range.
-        let (order, timed) = (cf.comparator(), cf.timestamp_size > 0);
-        let whole_begin = begin.filter(|_| timed).map(|key| order.at_newest(key));
-        let whole_end = end.filter(|_| timed).map(|key| order.at_oldest(key));
-        let (begin, end) = (whole_begin.as_deref().or(begin), whole_end.as_deref().or(end));
+        let (begin, end) = (begin.as_deref(), end.as_deref());
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
             let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };

@@ -26,6 +26,7 @@ use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, u
 use crate::blob::references::may_refer;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 
 /// A file to be ingested.
@@ -61,6 +62,15 @@ impl ExternalFile {
     /// Its boundaries once all its entries have `sequence`.
     pub fn bounds_at(&self, sequence: SequenceNumber) -> (Vec<u8>, Vec<u8>) {
         (at_sequence(&self.smallest, sequence), at_sequence(&self.largest, sequence))
+    }
+}
+
+impl ExternalFile {
+    /// Its oldest and its newest timestamp, empty without.
+    pub fn timestamps(&self) -> (Vec<u8>, Vec<u8>) {
+        let found = |name| self.properties.collected(name).map(<[u8]>::to_vec);
+        let [oldest, newest] = [TIMESTAMP_MIN, TIMESTAMP_MAX].map(found);
+        (oldest.unwrap_or_default(), newest.unwrap_or_default())
     }
 }
 

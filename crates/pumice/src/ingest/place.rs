@@ -300,7 +300,7 @@ fn tombstones_overlap(
 ///
 /// # Errors
 /// NotSupported.
-pub(crate) fn check_timed(
+fn check_timed(
     cf: &CfData,
     options: &IngestExternalFileOptions,
     overlapping: bool,
@@ -319,20 +319,30 @@ pub(crate) fn check_timed(
     refused.map_or(Ok(()), |text| Err(Error::not_supported(text)))
 }
 
-/// The refusal of a file that shares a key with what is there, `place`.
-#[cold]
-pub(crate) fn shares_keys(place: &str) -> Error {
-    Error::invalid_argument(format!(
+/// Refuses, if keys have timestamps, a file that shares a key with what is there, in `place`.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_apart(cf: &CfData, place: &str) -> Result<()> {
+    if cf.timestamp_size == 0 {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
         "Column family enables user-defined timestamps, please make sure the key range (without \
          timestamp) of external file does not overlap with key range {place}"
-    ))
+    )))
 }
 
 /// Refuses options that contradict each other or what the files are.
 ///
 /// # Errors
 /// InvalidArgument or NotSupported.
-pub(crate) fn check_demand(options: &IngestExternalFileOptions, overlapping: bool) -> Result<()> {
+pub(crate) fn check_demand(
+    (cf, options): (&CfData, &IngestExternalFileOptions),
+    overlapping: bool,
+    replaces: bool,
+) -> Result<()> {
+    check_timed(cf, options, overlapping, replaces)?;
     if overlapping && options.ingest_behind {
         return Err(Error::not_supported(
             "Files with overlapping ranges cannot be ingested with ingestion behind mode.",

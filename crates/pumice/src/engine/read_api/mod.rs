@@ -308,7 +308,7 @@ impl DbInner {
         let found_at = RefCell::new(Vec::new());
         let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
             check_history(cf, view, time)?;
-            get::get_at::<W>(cf, view, table, (sequence, &key), &found_at, hits)
+            get::timed::get_at::<W>(cf, view, table, (sequence, &key), &found_at, hits)
         };
         let found = observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))?;
         Ok(found.map(|value| (value, found_at.into_inner())))

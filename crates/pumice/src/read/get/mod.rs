@@ -9,17 +9,17 @@
 
 mod elsewhere;
 pub(crate) mod operands;
+mod overlapping;
+pub(crate) mod timed;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use pumice_base::hash::hash64;
-use pumice_base::key::{
-    self, InternalKey, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key,
-};
-use pumice_base::{Error, InternalIterator, Result, SequenceNumber, UserKey, ValueType};
+use pumice_base::key::{self, InternalKey, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
+use pumice_base::{Error, Result, SequenceNumber, UserKey, ValueType};
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
-use pumice_manifest::{FileMetaData, Version};
+use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
@@ -28,7 +28,6 @@ use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::merge_for_read;
-use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
 use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge};
@@ -246,19 +245,6 @@ impl<'a> Lookup<'a> {
         matches!(self.answer, Answer::Open)
     }
 
-    /// A version is found in an observed search; whether it is seen. Below a newer timestamp there
-    /// may be newer sequence numbers than the one that is read at.
-    fn sees(&mut self, found: UserKey<'_>, sequence: SequenceNumber) -> bool {
-        if sequence > self.sequence {
-            return false;
-        }
-        if let Some(found_at) = self.found_at.take() {
-            let timestamp = self.cf.icmp.user.timestamp_of(found);
-            found_at.borrow_mut().extend_from_slice(timestamp);
-        }
-        true
-    }
-
     /// Looks in a memtable.
     fn memtable<const OBSERVED: bool>(&mut self, mem: &MemTable) {
         if let Some(list) = mem.range_tombstones() {
@@ -392,47 +378,6 @@ impl<'a> Lookup<'a> {
         searched
     }
 
-    /// Looks in all table files, some of which overlap where they must not.
-    #[cold]
-    fn overlapping(
-        &mut self,
-        cache: &TableCache,
-        options: &TableReadOptions,
-        version: &Version,
-        seek_key: InternalKey<'_>,
-    ) -> Result<()> {
-        let (comparator, key, upper) = (&version.comparator().user, self.key, self.ranges_to);
-        let mut covered_below = self.covered_below;
-        let holds = |file: &FileMetaData| {
-            comparator.compare_without_timestamp(file.smallest_user_key(), key).is_le()
-                && comparator.compare_without_timestamp(key, file.largest_user_key()).is_le()
-        };
-        let opened = |file: &Arc<FileMetaData>, table: &Table| {
-            if let Some(list) = table.range_tombstones_ref()
-                && inside_file(comparator, key, file)
-            {
-                covered_below = covered_below.max(list.max_covering_seq(comparator, key, upper));
-            }
-            true
-        };
-        let mut files = OverlappingIterator::open(cache, options, version, holds, opened)?;
-        self.covered_below = covered_below;
-        files.seek(seek_key);
-        while let Some(entry) = files.valid().then(|| parse_internal_key(files.key().as_bytes())) {
-            let entry = entry?;
-            if !comparator.same_user_key(entry.user_key, key) {
-                break;
-            }
-            if self.sees(entry.user_key, entry.sequence)
-                && !self.take(entry.sequence, entry.value_type, files.value(), None)
-            {
-                break;
-            }
-            files.next();
-        }
-        files.status()
-    }
-
     /// The result, after all sources were searched.
     #[inline(always)]
     fn answer<W: PointAnswer>(mut self) -> Result<Option<W>> {
@@ -507,23 +452,6 @@ pub(crate) fn get_observed<W: PointAnswer>(
 ) -> Result<Option<W>> {
     let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
     let searched = search::<true>(&mut lookup, cache, options);
-    hits.count(&lookup);
-    searched.and_then(|()| lookup.answer())
-}
-
-/// As [`get_observed`]; the timestamp of what was found goes to `found_at`, also if that is a
-/// deletion.
-pub(crate) fn get_at<W: PointAnswer>(
-    cf: &CfData,
-    super_version: &SuperVersion,
-    options: &TableReadOptions,
-    (sequence, key): (SequenceNumber, &[u8]),
-    found_at: &RefCell<Vec<u8>>,
-    hits: &mut Hits,
-) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
-    lookup.found_at = Some(found_at);
-    let searched = search::<true>(&mut lookup, &cf.tables(), options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
 }

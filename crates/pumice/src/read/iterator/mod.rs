@@ -24,6 +24,7 @@ mod buffers;
 mod dead_run;
 mod entry;
 mod observer;
+mod prefix;
 pub(crate) mod view;
 
 use crate::cost;
@@ -333,48 +334,6 @@ impl DbIterator {
         }
     }
 
-    fn set_start_prefix(&mut self, target: &[u8]) {
-        if let Some(extractor) = &self.limits.prefix
-            && let Some(prefix) = extractor.prefix(target)
-        {
-            self.buffers.start_prefix.clear();
-            self.buffers.start_prefix.extend_from_slice(prefix);
-            self.at.has_start_prefix = true;
-        }
-    }
-
-    /// After an open-ended seek the prefix is that of the key found.
-    fn remember_prefix(&mut self) {
-        if self.limits.prefix.is_some()
-            && let Some(key) = self.key()
-        {
-            let key = key.to_vec();
-            self.set_start_prefix(&key);
-        }
-    }
-
-    /// Called before `inner` seeks. If only keys with one prefix are shown, prefix filters are used
-    /// with the target's prefix: if that is a different one, nothing beyond the target is left to
-    /// show, since keys with one prefix are contiguous.
-    #[inline]
-    fn scope_seek(&mut self) {
-        self.set_scope(self.at.has_start_prefix);
-    }
-
-    #[inline]
-    fn set_scope(&mut self, scoped: bool) {
-        if self.at.scoped != scoped {
-            self.change_scope(scoped);
-        }
-    }
-
-    #[cold]
-    fn change_scope(&mut self, scoped: bool) {
-        self.at.scoped = scoped;
-        let scope = self.limits.prefix.as_ref().filter(|_| scoped);
-        self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
-    }
-
     fn seek_forward(&mut self, target: &[u8]) {
         self.scope_seek();
         self.buffers.aim_at(UserKey::new(target), self.limits.sequence);
@@ -390,19 +349,6 @@ impl DbIterator {
         self.buffers.aim_before(UserKey::new(key));
         let _time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek_for_prev(self.buffers.target());
-    }
-
-    #[inline]
-    fn leaves_prefix(&self, key: UserKey<'_>) -> bool {
-        if !self.at.has_start_prefix {
-            return false;
-        }
-        match &self.limits.prefix {
-            Some(extractor) => {
-                extractor.prefix(key.as_bytes()) != Some(self.buffers.start_prefix.as_slice())
-            }
-            None => false,
-        }
     }
 
     /// Shows the first visible key from the position of `inner`; with `skipping`, versions of

@@ -255,6 +255,7 @@ impl Run<'_> {
 /// Operations of a run.
 const STEPS: u64 = 400;
 
+// Plain #[test]: the engines work on real files, and RocksDB has its own threads.
 #[test]
 fn both_engines_answer_as_the_model_at_every_time() {
     let asked = std::env::var("PUMICE_TIMESTAMPS").ok().and_then(|text| text.parse().ok());

@@ -50,6 +50,7 @@ fn ours(path: &Path) -> Ours {
     Ours::open(super::timed(&(Arc::new(PosixFs::default()) as _)), path)
 }
 
+// Plain #[test]: RocksDB works on real files and has its own threads.
 #[test]
 fn a_database_of_either_engine_is_the_same_in_the_other_at_every_time() {
     let Some(library) = pumice_peer::installed_11_8() else { return };

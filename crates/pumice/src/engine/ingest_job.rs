@@ -257,10 +257,7 @@ impl DbInner {
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
             if needed {
-                place::check_apart(request.cf, "in the memtables.")?;
-                if !request.options.allow_blocking_flush {
-                    return Err(Error::invalid_argument("External file requires flush"));
-                }
+                place::check_flush(request.cf, request.options)?;
                 ids.insert(request.cf.id);
             }
         }

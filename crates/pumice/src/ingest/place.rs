@@ -333,6 +333,18 @@ pub(crate) fn check_apart(cf: &CfData, place: &str) -> Result<()> {
     )))
 }
 
+/// Refuses files that share keys with a memtable, unless that may be flushed.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_flush(cf: &CfData, options: &IngestExternalFileOptions) -> Result<()> {
+    check_apart(cf, "in the memtables.")?;
+    match options.allow_blocking_flush {
+        true => Ok(()),
+        false => Err(Error::invalid_argument("External file requires flush")),
+    }
+}
+
 /// Refuses options that contradict each other or what the files are.
 ///
 /// # Errors

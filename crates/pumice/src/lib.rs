@@ -161,6 +161,7 @@ pub use read::entries::{Cursor, Entries};
 pub use read::iterator::DbIterator;
 pub use read::key_bounds::KeyBounds;
 pub use read::pinned::PinnedSlice;
+pub use read::timed::TimedValue;
 pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
 pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;

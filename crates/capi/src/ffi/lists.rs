@@ -238,7 +238,7 @@ pub unsafe fn multi_get<'a>(
 }
 
 /// The value of a key with its timestamp.
-pub type TimedResult = Result<Option<(PinnedSlice, Vec<u8>)>>;
+pub type TimedResult = Result<Option<pumice::TimedValue>>;
 
 /// A read of many keys that also tells what is newer than the snapshot.
 pub struct MetadataGet<'a> {
@@ -268,7 +268,7 @@ impl MetadataGet<'_> {
                 };
             }
         }
-        let value = |found: Option<(PinnedSlice, Vec<u8>)>| found.map(|(value, _)| value);
+        let value = |found: Option<pumice::TimedValue>| found.map(|(value, _)| value);
         self.read.fill(results.into_iter().map(|result| result.map(value)).collect());
     }
 }

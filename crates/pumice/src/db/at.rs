@@ -18,6 +18,7 @@ use crate::read::entries::{Entries, Limits};
 use crate::read::iterator::DbIterator;
 use crate::read::key_bounds::KeyBounds;
 use crate::read::pinned::PinnedSlice;
+use crate::read::timed::TimedValue;
 use crate::version::family::ColumnFamily;
 
 /// What can be a timestamp: a number for the built-in orders, bytes for others.
@@ -58,7 +59,7 @@ impl<T: Timestamp + ?Sized> Timestamp for &T {
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// # let dir = std::env::temp_dir().join(format!("pumice-at-{}", std::process::id()));
-/// use pumice::{BYTEWISE_U64_TS, Comparator, Db, Timestamp};
+/// use pumice::{BYTEWISE_U64_TS, Comparator, Db, TimedValue, Timestamp};
 /// let db = Db::builder(&dir)
 ///     .create(true)
 ///     .configure(|options| {
@@ -72,8 +73,8 @@ impl<T: Timestamp + ?Sized> Timestamp for &T {
 /// assert_eq!(db.at(4).get("key")?.as_deref(), Some(&b"new"[..]));
 /// assert_eq!(db.at(5).get("key")?, None);
 /// assert_eq!(5u64.to_bytes(), [5, 0, 0, 0, 0, 0, 0, 0]);
-/// let (value, timestamp) = db.at(2).get_with_timestamp("key")?.unwrap_or_default();
-/// assert_eq!((&value[..], &timestamp[..]), (&b"old"[..], &1u64.to_le_bytes()[..]));
+/// let found: Option<TimedValue> = db.at(2).get_with_timestamp("key")?;
+/// assert_eq!(found.map(|(_, timestamp)| timestamp), Some(1u64.to_bytes()));
 /// # db.close()?;
 /// # pumice::Db::destroy(&Default::default(), &dir)?;
 /// # Ok(())
@@ -202,10 +203,7 @@ impl At<'_> {
     ///
     /// # Errors
     /// As [`At::get`].
-    pub fn get_with_timestamp(
-        &self,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Option<(PinnedSlice, Vec<u8>)>> {
+    pub fn get_with_timestamp(&self, key: impl AsRef<[u8]>) -> Result<Option<TimedValue>> {
         self.db.get_with_timestamp(&self.read_options(), &self.cf, key.as_ref())
     }
 
@@ -303,7 +301,7 @@ impl Db {
         options: &ReadOptions,
         cf: &ColumnFamily,
         key: &[u8],
-    ) -> Result<Option<(PinnedSlice, Vec<u8>)>> {
+    ) -> Result<Option<TimedValue>> {
         self.inner().get_at(options, self.data(cf)?, key)
     }
 
@@ -312,7 +310,7 @@ impl Db {
         &self,
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<(PinnedSlice, Vec<u8>)>>> {
+    ) -> Vec<Result<Option<TimedValue>>> {
         match keys.iter().try_for_each(|(cf, _)| self.data(cf).map(drop)) {
             Ok(()) => self.inner().multi_get_at(options, keys),
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),

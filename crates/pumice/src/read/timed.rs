@@ -21,10 +21,16 @@ use pumice_base::{
 
 use crate::options::requests::ReadOptions;
 use crate::read::merging_iterator::MergingIterator;
+use crate::read::pinned::PinnedSlice;
 use crate::read::source::Source;
 use crate::read::value::EntryKind;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
+
+/// A value and the timestamp of its version.
+///
+/// Example: that of [`At`](crate::At).
+pub type TimedValue<W = PinnedSlice> = (W, Vec<u8>);
 
 /// The text for a timestamp that has to be there, or not to be.
 #[cold]

@@ -28,7 +28,9 @@ use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::{Rare, Source};
-use crate::read::timed::{Look, TimedSource, check_history, read_time, stamped, wrong_method};
+use crate::read::timed::{
+    Look, TimedSource, TimedValue, check_history, read_time, stamped, wrong_method,
+};
 use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
@@ -298,7 +300,7 @@ impl DbInner {
         options: &ReadOptions,
         cf: &CfData,
         key: &[u8],
-    ) -> Result<Option<(W, Vec<u8>)>> {
+    ) -> Result<Option<TimedValue<W>>> {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         let Some(time) = read_time(cf, options)? else {
@@ -320,7 +322,7 @@ impl DbInner {
         &self,
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<(W, Vec<u8>)>>> {
+    ) -> Vec<Result<Option<TimedValue<W>>>> {
         let mut options = options.clone();
         if options.snapshot.is_none() && !self.dir.secondary {
             options.snapshot = Some(self.snapshot(Purpose::Reads));
@@ -378,7 +380,7 @@ impl DbInner {
         }
         if options.timestamp.is_some() || keys.iter().any(|(cf, _)| cf.data.timestamp_size > 0) {
             let found = self.multi_get_at::<W>(options, keys);
-            let value = |found: Option<(W, Vec<u8>)>| found.map(|(value, _)| value);
+            let value = |found: Option<TimedValue<W>>| found.map(|(value, _)| value);
             return found.into_iter().map(|found| found.map(value)).collect();
         }
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {

@@ -265,7 +265,7 @@ fn both_engines_answer_as_the_model_at_every_time() {
     for run in seed::wanted().map_or(0..runs, |one| one..one + 1) {
         let dir = Scratch::new("timestamps");
         std::fs::create_dir_all(&dir.0).unwrap();
-        let mut options = super::timed(&(std::sync::Arc::new(pumice::PosixFs::default()) as _));
+        let mut options = super::timed(&(std::sync::Arc::new(pumice::PosixFs) as _));
         options.cf.write_buffer_size = 64 << 10;
         options.cf.target_file_size_base = 8 << 10;
         options.cf.level0_file_num_compaction_trigger = 2;

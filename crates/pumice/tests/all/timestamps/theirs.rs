@@ -47,7 +47,7 @@ fn answers(side: &dyn Side, low: u64) -> Vec<(Vec<Row>, Vec<Row>, Vec<VersionRow
 }
 
 fn ours(path: &Path) -> Ours {
-    Ours::open(super::timed(&(Arc::new(PosixFs::default()) as _)), path)
+    Ours::open(super::timed(&(Arc::new(PosixFs) as _)), path)
 }
 
 // Plain #[test]: RocksDB works on real files and has its own threads.

@@ -45,9 +45,7 @@ impl DbInner {
         if let Some(low) = &options.full_history_ts_low {
             self.increase_full_history_ts_low(cf, low)?;
         }
-        let (begin, end) = (begin.map(|key| cf.comparator().at_newest(key)), end);
-        let end = end.map(|key| cf.comparator().at_oldest(key));
-        // All versions of the first and of the last key are in the range.
+        let (begin, end) = whole_range(cf, begin, end);
         let (begin, end) = (begin.as_deref(), end.as_deref());
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
@@ -274,6 +272,16 @@ impl DbInner {
             }
         }
     }
+}
+
+/// The range with all versions of its first and of its last key, at whatever timestamps.
+fn whole_range(
+    cf: &CfData,
+    begin: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let order = cf.comparator();
+    (begin.map(|key| order.at_newest(key)), end.map(|key| order.at_oldest(key)))
 }
 
 /// Whether a memtable has entries in the range. As in RocksDB, an open end flushes any content.

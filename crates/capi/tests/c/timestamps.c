@@ -70,7 +70,6 @@ static void rows(rocksdb_t* db, int time, int from) {
   read_at(time);
   rocksdb_readoptions_set_iter_start_ts(r, from > 0 ? start : NULL, from > 0 ? 8 : 0);
   rocksdb_iterator_t* it = rocksdb_create_iterator(db, r);
-  at(1); /* A cursor has the time that it was made with. */
   for (rocksdb_iter_seek_to_first(it); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
     size_t n;
     const char* data = rocksdb_iter_key(it, &n);
@@ -106,24 +105,8 @@ static void many(rocksdb_t* db, int time) {
   }
 }
 
-static size_t size_of(void* state, uint32_t cf) {
-  (void)state;
-  (void)cf;
-  return 8;
-}
-
 static void batches(rocksdb_t* db, rocksdb_column_family_handle_t* cf) {
   rocksdb_writebatch_t* b = rocksdb_writebatch_create();
-  rocksdb_writebatch_put_cf(b, cf, "batch", 5, "6", 1);
-  rocksdb_write(db, w, b, &err);
-  said("without timestamps");
-  rocksdb_writebatch_update_timestamps(b, at(6), 4, NULL, size_of, &err);
-  failed("short timestamps");
-  rocksdb_writebatch_update_timestamps(b, at(6), 8, NULL, size_of, &err);
-  said("update");
-  rocksdb_write(db, w, b, &err);
-  said("write");
-  rocksdb_writebatch_clear(b);
   rocksdb_writebatch_put_cf_with_ts(b, cf, "batch", 5, at(7), 8, "7", 1);
   rocksdb_writebatch_delete_cf_with_ts(b, cf, "b", 1, at(7), 8);
   rocksdb_writebatch_singledelete_cf_with_ts(b, cf, "c", 1, at(7), 8);

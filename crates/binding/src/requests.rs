@@ -34,7 +34,6 @@ pub struct ReadOptions {
     engine: pumice::ReadOptions,
     /// `merge_operand_count_threshold` is set.
     pub has_operand_threshold: bool,
-    has_timestamp: bool,
 }
 
 impl Default for ReadOptions {
@@ -43,7 +42,6 @@ impl Default for ReadOptions {
             store: Store::named("readoptions"),
             engine: pumice::ReadOptions::default(),
             has_operand_threshold: false,
-            has_timestamp: false,
         }
     }
 }
@@ -57,9 +55,10 @@ impl Fields for ReadOptions {
     }
     fn changed(&mut self) {
         let store = &self.store;
-        let snapshot = self.engine.snapshot.take();
+        let (snapshot, timestamp) = (self.engine.snapshot.take(), self.engine.timestamp.take());
         self.engine = pumice::ReadOptions {
             snapshot,
+            timestamp,
             verify_checksums: store.flag("verify_checksums"),
             fill_cache: store.flag("fill_cache"),
             readahead_size: usize::try_from(store.bits("readahead_size")).unwrap_or(usize::MAX),
@@ -88,9 +87,9 @@ impl ReadOptions {
         self.engine.snapshot = snapshot;
     }
 
-    /// Reads are as of a timestamp, which no column family here has.
-    pub fn set_timestamp(&mut self, has_one: bool) {
-        self.has_timestamp = has_one;
+    /// Reads are as of this timestamp, for keys that have some.
+    pub fn set_timestamp(&mut self, timestamp: Option<Vec<u8>>) {
+        self.engine.timestamp = timestamp;
     }
 
     /// What a read would do otherwise than RocksDB's, by name.
@@ -99,9 +98,6 @@ impl ReadOptions {
     /// NotSupported.
     pub fn check(&self) -> Result<()> {
         let store = &self.store;
-        if self.has_timestamp {
-            return Err(Error::not_supported("user-defined timestamps"));
-        }
         match store.int("read_tier") {
             // Everything, and what is in memory.
             0 | 1 => Ok(()),
@@ -176,6 +172,11 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
         canceled: None,
         target_path_id: u32::try_from(store.int("target_path_id")).unwrap_or(u32::MAX),
+        full_history_ts_low: match store.text("full_history_ts_low") {
+            b"" => None,
+            low => Some(low.to_vec()),
+        },
+        trim_above: None,
     }
 }
 

@@ -36,6 +36,7 @@ pub struct VersionBuilder {
     changes: BTreeMap<usize, LevelChange>,
     blob_files: Option<BlobFiles>,
     compact_cursors: Option<BTreeMap<usize, Vec<u8>>>,
+    full_history_ts_low: Option<Arc<[u8]>>,
     may_overlap: bool,
 }
 
@@ -43,8 +44,10 @@ impl VersionBuilder {
     /// A builder on `base`.
     pub fn new(base: Arc<Version>) -> Self {
         let num_levels = base.num_levels();
+        let full_history_ts_low = base.full_history_ts_low.clone();
         VersionBuilder {
             base,
+            full_history_ts_low,
             num_levels,
             changes: BTreeMap::new(),
             blob_files: None,
@@ -82,6 +85,25 @@ impl VersionBuilder {
             let cursors =
                 self.compact_cursors.get_or_insert_with(|| (*base.compact_cursors).clone());
             cursors.extend(edit.compact_cursors.iter().cloned());
+        }
+        if let Some(low) = &edit.full_history_ts_low {
+            self.raise_history_low(low)?;
+        }
+        Ok(())
+    }
+
+    /// Timestamps below `low` may be gone from now on. It never goes down.
+    fn raise_history_low(&mut self, low: &[u8]) -> Result<()> {
+        let order = &self.base.icmp.user;
+        if low.len() != order.timestamp_size() {
+            let (expected, found) = (order.timestamp_size(), low.len());
+            return Err(broken(format_args!(
+                "full_history_ts_low has {found} bytes, and timestamps have {expected}"
+            )));
+        }
+        let raises = |now: &Arc<[u8]>| order.compare_timestamp(low, now) == Ordering::Greater;
+        if self.full_history_ts_low.as_ref().is_none_or(raises) {
+            self.full_history_ts_low = Some(low.into());
         }
         Ok(())
     }
@@ -192,6 +214,7 @@ impl VersionBuilder {
             None => self.base.compact_cursors.clone(),
         };
         let mut version = Version::new(icmp, levels, blob_files, cursors);
+        version.full_history_ts_low = self.full_history_ts_low;
         drop_dead_blob_files(&mut version);
         Ok(Arc::new(version))
     }

@@ -326,8 +326,8 @@ impl Level {
             }
         }
         let file = &self.files[index];
-        cmp.compare(file.smallest_user_key(), user_key) != Ordering::Greater
-            && cmp.compare(user_key, file.largest_user_key()) != Ordering::Greater
+        cmp.compare_without_timestamp(file.smallest_user_key(), user_key) != Ordering::Greater
+            && cmp.compare_without_timestamp(user_key, file.largest_user_key()) != Ordering::Greater
     }
 
     /// The files that may hold versions of the user key of `ikey` at or after `ikey`, in the order
@@ -442,11 +442,13 @@ impl Level {
     pub fn clean_inputs_within(&self, range: &UserRange<'_>, cmp: &Comparator) -> Range<usize> {
         let Range { mut start, mut end } = self.overlapping_range(range, cmp);
         let sticks_out_left = |f: &FileMetaData| {
-            range.begin.is_some_and(|b| cmp.compare(f.smallest_user_key(), b) == Ordering::Less)
+            range.begin.is_some_and(|b| {
+                cmp.compare_without_timestamp(f.smallest_user_key(), b) == Ordering::Less
+            })
         };
         let sticks_out_right = |f: &FileMetaData| {
             let own_end = f.largest_user_key();
-            range.end.is_some_and(|e| match cmp.compare(own_end, e) {
+            range.end.is_some_and(|e| match cmp.compare_without_timestamp(own_end, e) {
                 Ordering::Less => false,
                 Ordering::Equal => range.end_open && !f.largest_key().is_range_end(),
                 Ordering::Greater => true,

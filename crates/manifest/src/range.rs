@@ -66,12 +66,14 @@ impl<'a> UserRange<'a> {
     #[must_use]
     pub fn union(self, other: UserRange<'a>, cmp: &Comparator) -> UserRange<'a> {
         let begin = match (self.begin, other.begin) {
-            (Some(a), Some(b)) if cmp.compare(a, b) == Ordering::Greater => Some(b),
+            (Some(a), Some(b)) if cmp.compare_without_timestamp(a, b) == Ordering::Greater => {
+                Some(b)
+            }
             (Some(a), Some(_)) => Some(a),
             _ => None,
         };
         let (end, end_open) = match (self.end, other.end) {
-            (Some(a), Some(b)) => match cmp.compare(a, b) {
+            (Some(a), Some(b)) => match cmp.compare_without_timestamp(a, b) {
                 Ordering::Less => (Some(b), other.end_open),
                 Ordering::Equal => (Some(a), self.end_open && other.end_open),
                 Ordering::Greater => (Some(a), self.end_open),
@@ -84,7 +86,7 @@ impl<'a> UserRange<'a> {
     /// All of the range lies before user key `key`.
     #[inline]
     pub fn is_before_key(&self, key: UserKey<'_>, cmp: &Comparator) -> bool {
-        self.end.is_some_and(|end| match cmp.compare(end, key) {
+        self.end.is_some_and(|end| match cmp.compare_without_timestamp(end, key) {
             Ordering::Less => true,
             Ordering::Equal => self.end_open,
             Ordering::Greater => false,

@@ -21,6 +21,7 @@ pub struct Version {
     pub(crate) levels: Box<[Arc<Level>]>,
     pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
+    pub(crate) full_history_ts_low: Option<Arc<[u8]>>,
     non_empty_levels: usize,
     overlapping: bool,
 }
@@ -41,7 +42,21 @@ impl Version {
     ) -> Self {
         let non_empty_levels = levels.iter().rposition(|l| !l.is_empty()).map_or(0, |i| i + 1);
         let overlapping = levels.iter().any(|level| level.is_overlapping());
-        Version { icmp, levels, blob_files, compact_cursors, non_empty_levels, overlapping }
+        Version {
+            icmp,
+            levels,
+            blob_files,
+            compact_cursors,
+            full_history_ts_low: None,
+            non_empty_levels,
+            overlapping,
+        }
+    }
+
+    /// Versions of keys with older timestamps than this may be gone: None if all are there.
+    #[inline]
+    pub fn full_history_ts_low(&self) -> Option<&Arc<[u8]>> {
+        self.full_history_ts_low.as_ref()
     }
 
     /// Files overlap in some level where they must not, see [`Level::is_overlapping`].
@@ -186,8 +201,9 @@ impl Version {
     pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: UserKey<'_>) -> bool {
         let cmp = self.user_cmp();
         let covers = |file: &Arc<FileMetaData>| {
-            cmp.compare(file.smallest_user_key(), user_key) != Ordering::Greater
-                && cmp.compare(user_key, file.largest_user_key()) != Ordering::Greater
+            cmp.compare_without_timestamp(file.smallest_user_key(), user_key) != Ordering::Greater
+                && cmp.compare_without_timestamp(user_key, file.largest_user_key())
+                    != Ordering::Greater
         };
         if cursor.with_level0 && self.levels[0].files().iter().any(covers) {
             return false;
@@ -195,11 +211,15 @@ impl Version {
         let first = cursor.level + 1;
         for (at, level) in cursor.at.iter_mut().zip(&self.levels[first.min(self.levels.len())..]) {
             while let Some(file) = level.files().get(*at) {
-                if cmp.compare(user_key, file.largest_user_key()) == Ordering::Greater {
+                if cmp.compare_without_timestamp(user_key, file.largest_user_key())
+                    == Ordering::Greater
+                {
                     *at += 1;
                     continue;
                 }
-                if cmp.compare(user_key, file.smallest_user_key()) != Ordering::Less {
+                if cmp.compare_without_timestamp(user_key, file.smallest_user_key())
+                    != Ordering::Less
+                {
                     return false;
                 }
                 break;

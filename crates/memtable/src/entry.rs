@@ -17,7 +17,7 @@ use std::slice;
 
 use pumice_base::key::{InternalKey, TRAILER_LEN, unpack};
 use pumice_base::narrow::len_u32;
-use pumice_base::{UserKey, ValueType, copying};
+use pumice_base::{Error, Result, UserKey, ValueType, copying};
 
 use crate::order::KeyOrder;
 
@@ -227,6 +227,21 @@ impl<'a> Target<'a> {
                 .then_with(|| self.trailer.cmp(&entry.trailer()))
         })
     }
+}
+
+/// Refuses what an entry cannot hold.
+#[inline]
+pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len() > LEN_MAX || value.len() > LEN_MAX {
+        return Err(too_large(key));
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_large(key: &[u8]) -> Error {
+    let what = if key.len() > LEN_MAX { "key" } else { "value" };
+    Error::invalid_argument(format!("{what} is too large"))
 }
 
 #[cfg(test)]

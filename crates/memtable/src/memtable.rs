@@ -21,7 +21,7 @@ use pumice_port::sync::MutexGuard;
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
 use crate::dead_ranges::DeadRanges;
-use crate::entry::{EntryRef, LEN_MAX, Target};
+use crate::entry::{EntryRef, Target, check_lengths};
 use crate::index;
 use crate::order::{KeyOrder, with_order};
 use crate::range_del::RangeDels;
@@ -127,6 +127,8 @@ pub struct MemTable {
     pub(crate) rep: Rep,
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
+    /// Bytes of the timestamps that user keys end with.
+    timestamp_size: usize,
     range_dels: RangeDels,
     pub(crate) dead_ranges: DeadRanges,
     pub(crate) dead_run_min: u32,
@@ -167,6 +169,7 @@ impl MemTable {
         Arc::new(MemTable {
             rep,
             bloom,
+            timestamp_size: options.comparator.user.timestamp_size(),
             comparator: options.comparator,
             range_dels: RangeDels::new(),
             dead_ranges: DeadRanges::new(),
@@ -203,6 +206,11 @@ impl MemTable {
             Rep::SkipList(list) => list.arena(),
             Rep::Vector(vector) => vector.arena(),
         }
+    }
+
+    /// Bytes of the timestamps that user keys end with; 0 for none.
+    pub fn timestamp_size(&self) -> usize {
+        self.timestamp_size
     }
 
     /// Whether the filter lets `key` through; None if there is no filter.
@@ -253,6 +261,7 @@ impl MemTable {
             return Ok(());
         }
         check_lengths(key, value)?;
+        let t = self.stored_type(t);
         if let Some(bloom) = &self.bloom {
             bloom.add_concurrent(key);
         }
@@ -268,6 +277,15 @@ impl MemTable {
         fence(SeqCst);
         self.cut_dead_ranges(t, key);
         if inserted { Ok(()) } else { Err(repeated()) }
+    }
+
+    /// The type that an entry is stored with: of keys with timestamps, deletions have their own.
+    #[inline]
+    fn stored_type(&self, t: ValueType) -> ValueType {
+        match t {
+            ValueType::Deletion if self.timestamp_size > 0 => ValueType::DeletionWithTimestamp,
+            t => t,
+        }
     }
 
     /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.
@@ -299,6 +317,16 @@ impl MemTable {
     pub fn get_with<F>(&self, key: UserKey<'_>, seq: SequenceNumber, mut f: F)
     where
         F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
+    {
+        self.visit_with(key, seq, |_, seq, value_type, value| f(seq, value_type, value));
+    }
+
+    /// As [`MemTable::get_with`]; `f` also sees each entry's own user key, whose timestamp may be
+    /// older than that of `key`.
+    #[inline]
+    pub fn visit_with<F>(&self, key: UserKey<'_>, seq: SequenceNumber, mut f: F)
+    where
+        F: FnMut(UserKey<'_>, SequenceNumber, ValueType, &[u8]) -> bool,
     {
         if let Some(bloom) = &self.bloom
             && !bloom.may_hold(key.as_bytes())
@@ -500,28 +528,14 @@ impl Drop for MemTable {
 fn show<O, F>(order: O, entry: EntryRef<'_>, target: &Target<'_>, f: &mut F) -> bool
 where
     O: KeyOrder,
-    F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
+    F: FnMut(UserKey<'_>, SequenceNumber, ValueType, &[u8]) -> bool,
 {
     if !order.same_user_key(entry.user_key(), target.user_key) {
         return false;
     }
     let (seq, tag) = unpack(entry.trailer());
     let value_type = ValueType::from_u8(tag).expect("entries are added with a ValueType");
-    f(seq, value_type, entry.value())
-}
-
-#[inline]
-fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
-    if key.len() > LEN_MAX || value.len() > LEN_MAX {
-        return Err(too_large(key));
-    }
-    Ok(())
-}
-
-#[cold]
-fn too_large(key: &[u8]) -> Error {
-    let what = if key.len() > LEN_MAX { "key" } else { "value" };
-    Error::invalid_argument(format!("{what} is too large"))
+    f(entry.user_key(), seq, value_type, entry.value())
 }
 
 fn repeated() -> Error {
@@ -558,6 +572,7 @@ impl MemTableWriter<'_> {
             return Ok(());
         }
         check_lengths(key, value)?;
+        let t = self.table.stored_type(t);
         if let Some(bloom) = &self.table.bloom {
             bloom.add(key);
         }

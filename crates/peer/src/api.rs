@@ -183,6 +183,16 @@ functions! {
     put_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
     put_cf_with_ts(
         Object, Object, Object, *const u8, usize, *const u8, usize, *const u8, usize, ErrorOut);
+    delete_cf_with_ts(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    singledelete_cf_with_ts(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    get_cf_with_ts(
+        Object, Object, Object, *const u8, usize, *mut usize, *mut *mut c_char, *mut usize,
+        ErrorOut) -> *mut c_char;
+    increase_full_history_ts_low(Object, Object, *const u8, usize, ErrorOut);
+    get_full_history_ts_low(Object, Object, *mut usize, ErrorOut) -> *mut c_char;
+    readoptions_set_timestamp(Object, *const u8, usize);
+    readoptions_set_iter_start_ts(Object, *const u8, usize);
+    iter_timestamp_slice(Object) -> RawSlice;
     merge_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
     delete_cf(Object, Object, Object, *const u8, usize, ErrorOut);
     singledelete_cf(Object, Object, Object, *const u8, usize, ErrorOut);

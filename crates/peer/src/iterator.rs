@@ -100,6 +100,17 @@ impl DbIterator {
             if slice.len == 0 { &[] } else { std::slice::from_raw_parts(slice.data, slice.len) }
         }
     }
+    /// The timestamp of the entry; empty when not `valid`, or if keys have none.
+    pub fn timestamp(&self) -> &[u8] {
+        if !self.valid {
+            return &[];
+        }
+        // SAFETY: as in `key`.
+        unsafe {
+            let slice = (self.db.peer.api.iter_timestamp_slice)(self.raw);
+            if slice.len == 0 { &[] } else { std::slice::from_raw_parts(slice.data, slice.len) }
+        }
+    }
     /// The first error met since the last seek.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ mod snapshot;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod transactions;
 mod txn;
 mod wal;

@@ -309,6 +309,10 @@ pub struct ReadSettings {
     pub tailing: bool,
     /// Read only what is in memory (`kBlockCacheTier`).
     pub cache_only: bool,
+    /// Read as of this timestamp, of keys that have some.
+    pub timestamp: Option<Vec<u8>>,
+    /// Iterators show every version from this timestamp on.
+    pub iter_start_ts: Option<Vec<u8>>,
 }
 
 impl Default for ReadSettings {
@@ -324,6 +328,8 @@ impl Default for ReadSettings {
             readahead_size: 0,
             tailing: false,
             cache_only: false,
+            timestamp: None,
+            iter_start_ts: None,
         }
     }
 }
@@ -367,6 +373,12 @@ impl ReadOptions {
             }
             if let Some(bound) = &settings.iterate_upper_bound {
                 (api.readoptions_set_iterate_upper_bound)(raw, bound.as_ptr(), bound.len());
+            }
+            if let Some(time) = &settings.timestamp {
+                (api.readoptions_set_timestamp)(raw, time.as_ptr(), time.len());
+            }
+            if let Some(time) = &settings.iter_start_ts {
+                (api.readoptions_set_iter_start_ts)(raw, time.as_ptr(), time.len());
             }
             raw
         };

@@ -1,4 +1,4 @@
-//! What the user of a database supplies: a merge operator, a comparator, timestamps.
+//! What the user of a database supplies: a merge operator, a comparator.
 //!
 //! Thread safety: as in the crate head; RocksDB calls the functions on its own threads too.
 //! Invariants (besides the crate's): (5) the state of a callback is a leaked box: RocksDB requires
@@ -10,7 +10,7 @@
 //! timestamps.
 
 use crate::api::Text;
-use crate::{ColumnFamily, Db, Options, Result, WriteOptions, c_string};
+use crate::{Options, Result, c_string};
 use std::cmp::Ordering;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
@@ -65,42 +65,6 @@ impl Options {
             (api.options_set_comparator)(self.raw, comparator);
         }
         Ok(())
-    }
-}
-
-impl Db {
-    /// Stores a value in `cf` as of `timestamp`; the comparator of `cf` has timestamps.
-    ///
-    /// # Errors
-    /// RocksDB's.
-    pub fn put_at(
-        &self,
-        wo: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        timestamp: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        let (t, t_len) = (timestamp.as_ptr(), timestamp.len());
-        self.inner.peer.checked(|api, error| {
-            let (k, v) = (key.as_ptr(), value.as_ptr());
-            let put = api.put_cf_with_ts;
-            // SAFETY: live objects; the bytes are read during the call.
-            unsafe {
-                put(
-                    self.inner.raw,
-                    wo.raw,
-                    cf.raw(),
-                    k,
-                    key.len(),
-                    t,
-                    t_len,
-                    v,
-                    value.len(),
-                    error,
-                );
-            }
-        })
     }
 }
 

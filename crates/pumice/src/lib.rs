@@ -128,6 +128,7 @@ pub use batch_index::{
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
+pub use db::at::{At, Timestamp};
 pub use db::builder::DbBuilder;
 pub use db::file_api::{CompactedFiles, KeyRange};
 pub use db::forms::futures::DbFuture;
@@ -161,6 +162,7 @@ pub use read::entries::{Cursor, Entries};
 pub use read::iterator::DbIterator;
 pub use read::key_bounds::KeyBounds;
 pub use read::pinned::PinnedSlice;
+pub use read::timed::TimedValue;
 pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
 pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
@@ -190,7 +192,7 @@ pub use pumice_base::extension::{
 pub use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };
-pub use pumice_base::key::CustomComparator;
+pub use pumice_base::key::{BYTEWISE_U64_TS, CustomComparator, REVERSE_BYTEWISE_U64_TS};
 pub use pumice_base::names::text_of as column_family_name;
 pub use pumice_base::{
     Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode, UserKey,

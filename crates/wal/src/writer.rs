@@ -14,7 +14,8 @@
 use crate::compression::RecordCompressor;
 use crate::record::{
     BLOCK_BYTES, COMPRESSION_ZSTD, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE,
-    RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
+    RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, RECYCLABLE_TIMESTAMP_SIZES, SET_COMPRESSION,
+    TIMESTAMP_SIZES,
 };
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
 use pumice_base::copying;
@@ -22,6 +23,9 @@ use pumice_base::narrow::{len_u16, low_u32, to_usize};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
 use std::sync::Arc;
+
+/// Column families in one record of timestamp sizes, 6 bytes each: it fits in a block.
+const TIMESTAMP_SIZES_MAX: usize = 4096;
 
 /// See the head of this file.
 pub struct LogWriter {
@@ -92,6 +96,34 @@ impl LogWriter {
             }
         }
         self.flush_unless_manual()
+    }
+
+    /// Records how many bytes the timestamps of column families, by id, have. The record is not
+    /// compressed and not split: it begins a block if it does not fit.
+    pub fn add_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) -> Result<()> {
+        // Far more families than a block has room for would need a second record.
+        for sizes in sizes.chunks(TIMESTAMP_SIZES_MAX) {
+            let pairs = sizes.iter().flat_map(|(family, size)| {
+                family.to_le_bytes().into_iter().chain(size.to_le_bytes())
+            });
+            let payload: Vec<u8> = pairs.collect();
+            let room = BLOCK_BYTES - self.block_offset;
+            if room < self.header_bytes + payload.len() {
+                self.file.pad(room)?;
+                self.block_offset = 0;
+            }
+            let recyclable = self.header_bytes != HEADER_BYTES;
+            let kind = if recyclable { RECYCLABLE_TIMESTAMP_SIZES } else { TIMESTAMP_SIZES };
+            let number = low_u32(self.log_number).to_le_bytes();
+            let number = if recyclable { &number[..] } else { &[] };
+            let crc = crc32c_extend(crc32c_extend(crc32c(&[kind]), number), &payload);
+            self.file.append(&header(crc, payload.len(), kind))?;
+            self.file.append(number)?;
+            self.file.append(&payload)?;
+            self.block_offset =
+                (self.block_offset + self.header_bytes + payload.len()) % BLOCK_BYTES;
+        }
+        Ok(())
     }
 
     /// Hands all records to the operating system.

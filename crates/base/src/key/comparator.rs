@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::UserKey;
+use super::{UserKey, timestamped};
 
 /// A user-supplied key order.
 ///
@@ -43,15 +43,36 @@ pub trait CustomComparator: Send + Sync {
     fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
         true
     }
-    /// How many bytes at the end of each key are its timestamp. A database whose order has
-    /// timestamps is refused when it is opened: the default, 0, is the only number today.
+    /// How many bytes at the end of each key are its timestamp; 0 for none. It must not change for
+    /// the life of a database. If it is not 0, `compare` has to order keys by the bytes before the
+    /// timestamp and then by time, the newest first; the timestamps of all bytes 0 and all bytes
+    /// 0xff have to be the oldest and the newest.
     fn timestamp_size(&self) -> usize {
         0
     }
     /// Three-way comparison of two keys without their timestamps. Called only if there are
-    /// timestamps.
+    /// timestamps. The default compares copies of the keys at one time.
     fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
-        self.compare(a, b)
+        let at_one_time = |key: &[u8]| {
+            let mut key = key.to_vec();
+            key.resize(key.len() + self.timestamp_size(), 0);
+            key
+        };
+        self.compare(&at_one_time(a), &at_one_time(b))
+    }
+    /// Three-way comparison of two timestamps, the older one first. The default compares keys that
+    /// are nothing but a timestamp.
+    fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare(b, a)
+    }
+    /// A timestamp as messages show it; the default is the empty text.
+    fn timestamp_to_string(&self, _timestamp: &[u8]) -> String {
+        String::new()
+    }
+    /// It is the library's own, and runs none of the user's code.
+    #[doc(hidden)]
+    fn is_built_in(&self) -> bool {
+        false
     }
     /// May shorten `start` to any key in `[start, limit)`. The default does nothing.
     fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
@@ -88,7 +109,7 @@ impl Comparator {
         match name {
             "leveldb.BytewiseComparator" => Some(Comparator::Bytewise),
             "rocksdb.ReverseBytewiseComparator" => Some(Comparator::ReverseBytewise),
-            _ => None,
+            _ => timestamped::builtin(name),
         }
     }
 
@@ -106,7 +127,7 @@ impl Comparator {
         }
     }
 
-    /// How many bytes at the end of each user key are its timestamp: 0 for the built-in orders.
+    /// How many bytes at the end of each user key are its timestamp: 0 for the two orders by bytes.
     #[inline]
     pub fn timestamp_size(&self) -> usize {
         match self {
@@ -121,8 +142,73 @@ impl Comparator {
     pub fn without_timestamp<'a>(&self, key: UserKey<'a>) -> UserKey<'a> {
         match self {
             Comparator::Bytewise | Comparator::ReverseBytewise => key,
-            Comparator::Custom(c) => without_timestamp(&**c, key),
+            Comparator::Custom(c) => timestamped::without(&**c, key),
         }
+    }
+
+    /// The timestamp of `key`, empty if there are none.
+    #[inline]
+    pub fn timestamp_of<'a>(&self, key: UserKey<'a>) -> &'a [u8] {
+        &key.as_bytes()[self.without_timestamp(key).len()..]
+    }
+
+    /// The order of keys that have lost their timestamps, which has none.
+    pub fn without_timestamps(&self) -> Comparator {
+        match self {
+            Comparator::Custom(c) if c.timestamp_size() > 0 => timestamped::bare(c),
+            plain => plain.clone(),
+        }
+    }
+
+    /// The order of internal keys, each taken for a user key, so that every version is a key.
+    pub fn of_versions(&self) -> Comparator {
+        timestamped::versions(self)
+    }
+
+    /// Three-way comparison of user keys, whatever their timestamps.
+    #[inline]
+    pub fn compare_without_timestamp(&self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering {
+        match self {
+            Comparator::Bytewise => a.as_bytes().cmp(b.as_bytes()),
+            Comparator::ReverseBytewise => b.as_bytes().cmp(a.as_bytes()),
+            Comparator::Custom(c) if c.timestamp_size() == 0 => {
+                c.compare(a.as_bytes(), b.as_bytes())
+            }
+            Comparator::Custom(c) => {
+                let (a, b) = (timestamped::without(&**c, a), timestamped::without(&**c, b));
+                c.compare_without_timestamp(a.as_bytes(), b.as_bytes())
+            }
+        }
+    }
+
+    /// Three-way comparison of two timestamps, the older one first; equal if there are none.
+    pub fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => Ordering::Equal,
+            Comparator::Custom(c) => c.compare_timestamp(a, b),
+        }
+    }
+
+    /// A timestamp as messages show it.
+    pub fn timestamp_to_string(&self, timestamp: &[u8]) -> String {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => String::new(),
+            Comparator::Custom(c) => c.timestamp_to_string(timestamp),
+        }
+    }
+
+    /// `key` at the newest timestamp that there can be: before all versions of it.
+    pub fn at_newest(&self, key: &[u8]) -> Vec<u8> {
+        let mut key = key.to_vec();
+        key.resize(key.len() + self.timestamp_size(), 0xff);
+        key
+    }
+
+    /// `key` at the oldest timestamp that there can be: at or after all versions of it.
+    pub fn at_oldest(&self, key: &[u8]) -> Vec<u8> {
+        let mut key = key.to_vec();
+        key.resize(key.len() + self.timestamp_size(), 0);
+        key
     }
 
     /// Three-way comparison of user keys, with their timestamps.
@@ -198,13 +284,8 @@ pub fn same_user_key(order: &dyn CustomComparator, a: UserKey<'_>, b: UserKey<'_
     if order.timestamp_size() == 0 {
         return false;
     }
-    let (a, b) = (without_timestamp(order, a), without_timestamp(order, b));
+    let (a, b) = (timestamped::without(order, a), timestamped::without(order, b));
     order.compare_without_timestamp(a.as_bytes(), b.as_bytes()).is_eq()
-}
-
-fn without_timestamp<'a>(order: &dyn CustomComparator, key: UserKey<'a>) -> UserKey<'a> {
-    let len = key.len().saturating_sub(order.timestamp_size());
-    UserKey::new(&key.as_bytes()[..len])
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! internal key = user key ‖ fixed64((sequence << 8) | type)
-//! user key     = the user's bytes ‖ timestamp of `Comparator::timestamp_size` bytes (0 today)
+//! user key     = the user's bytes ‖ timestamp of `Comparator::timestamp_size` bytes (0 for most)
 //! ```
 //!
 //! Order: user keys ascending, then the trailer as an integer descending, so that the newest
@@ -18,6 +18,7 @@ mod comparator;
 mod internal;
 mod internal_order;
 mod numbers;
+mod timestamped;
 mod user;
 
 pub use comparator::{Comparator, CustomComparator, same_user_key};
@@ -28,4 +29,5 @@ pub use internal::{
 };
 pub use internal_order::InternalKeyComparator;
 pub use numbers::*;
+pub use timestamped::{BYTEWISE_U64_TS, REVERSE_BYTEWISE_U64_TS, U64_TS_LEN};
 pub use user::UserKey;

@@ -57,6 +57,14 @@ pub struct Iterator {
 }
 
 impl Iterator {
+    /// The timestamp of the entry; empty at no entry, and where keys have none.
+    pub fn timestamp(&self) -> &[u8] {
+        match &self.cursor {
+            Some(Cursor::Plain(cursor)) => cursor.timestamp().unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
     /// An iterator. If it cannot be made it is at no entry and its status says why, as RocksDB's.
     pub fn new(database: &Database, mut options: ReadOptions, family: &ColumnFamily) -> Iterator {
         let (cursor, refused) = match database.cursor(&options, family) {

@@ -71,7 +71,7 @@ fn through(
     cf: &pumice::ColumnFamily,
     key: &[u8],
 ) -> Result<Option<pumice::PinnedSlice>> {
-    let options = options.point()?;
+    let options = &*options.point()?;
     batch.with(|batch| db.get_through(batch, options, cf, key))
 }
 

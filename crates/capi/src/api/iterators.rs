@@ -92,17 +92,6 @@ c_api! {
         Lent::of(value)
     }
 
-    // Families whose comparator has timestamps are refused at the open: there is none to give.
-    fn rocksdb_iter_timestamp(_iterator: &Iterator, length: Out<'_, usize>) -> Lent {
-        let mut length = length;
-        length.set(0);
-        Lent::of(b"")
-    }
-
-    fn rocksdb_iter_timestamp_slice(_iterator: &Iterator) -> Slice {
-        Slice::of(b"")
-    }
-
     fn rocksdb_iter_key_slice(iterator: &Iterator) -> Slice {
         Slice::of(iterator.key())
     }

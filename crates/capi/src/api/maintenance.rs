@@ -261,7 +261,7 @@ c_api! {
     fn rocksdb_verify_file_checksums_with_options(
         db: &Database, options: &ReadOptions, errptr: Fail
     ) {
-        db.db().verify_file_checksums_opt(options.point()?)
+        db.db().verify_file_checksums_opt(&*options.point()?)
     }
 
     fn rocksdb_ingest_external_file(

@@ -120,6 +120,18 @@ c_api! {
         Ok(opening.plain(db))
     }
 
+    fn rocksdb_open_and_trim_history(
+        options: &Options, name: Text<'_>, families: Families, trim: BytesMut, errptr: Fail
+    ) -> Opened {
+        let opening = Opening::new(options, name)?;
+        let list = descriptors(&families)?;
+        let trim: &[u8] = trim;
+        let opened = Db::open_and_trim_history(&opening.options.db, name.path(), &list, trim);
+        let (db, opened) = opened.map_err(of_open)?;
+        families.fill(handles(opened));
+        Ok(opening.plain(db))
+    }
+
     fn rocksdb_open_column_families_with_ttl(
         options: &Options, name: Text<'_>, families: Families, ttls: FamilyTimes, errptr: Fail
     ) -> Opened {

@@ -4,6 +4,7 @@ use pumice::{PinnedSlice, Result};
 use pumice_binding::database::Database;
 use pumice_binding::status;
 
+use crate::api::timestamps::read_many_timed;
 use crate::ffi::from::{Out, Taken};
 use crate::ffi::into::{Copied, Lent, New};
 use crate::ffi::macros::c_api;
@@ -44,7 +45,7 @@ fn may_exist(
     cf: &pumice::ColumnFamily,
     key: &[u8],
 ) -> (bool, Option<Vec<u8>>) {
-    let read = options.point().and_then(|options| db.key_may_exist(options, cf, key));
+    let read = options.point().and_then(|options| db.key_may_exist(&options, cf, key));
     // A failed look means that it may.
     read.unwrap_or((true, None))
 }
@@ -83,11 +84,11 @@ pub(super) fn read_many(
 ) -> Vec<Found> {
     match options.point() {
         Err(error) => refused(keys.len(), &error),
-        Ok(options) if families.is_empty() => db.multi_get(options, db.default_family(), keys),
+        Ok(options) if families.is_empty() => db.multi_get(&options, db.default_family(), keys),
         Ok(options) => {
             let pairs = families.iter().zip(keys);
             let pairs: Vec<_> = pairs.map(|(family, key)| (&family.0, *key)).collect();
-            db.multi_get_cf(options, &pairs)
+            db.multi_get_cf(&options, &pairs)
         }
     }
 }
@@ -95,7 +96,7 @@ pub(super) fn read_many(
 fn read_family(db: &Database, options: &ReadOptions, cf: &Family, keys: &[&[u8]]) -> Vec<Found> {
     match options.point() {
         Err(error) => refused(keys.len(), &error),
-        Ok(options) => db.multi_get(options, &cf.0, keys),
+        Ok(options) => db.multi_get(&options, &cf.0, keys),
     }
 }
 
@@ -107,7 +108,7 @@ struct Metadata<'a> {
 }
 
 impl Metadata<'_> {
-    /// Reads a value. The timestamp of what is found is empty.
+    /// Reads a value. The timestamp of what is found is empty where keys have none.
     fn get(
         mut self,
         db: &Database,
@@ -118,17 +119,21 @@ impl Metadata<'_> {
     ) -> Result<Option<Copied>> {
         let found = options.point().and_then(|options| {
             if self.newer.wanted() {
-                let newer = db.db().newer_version_present_cf(cf, options, key)?;
+                let newer = db.db().newer_version_present_cf(cf, &options, key)?;
                 self.newer.set(u8::from(newer));
             }
-            db.get(options, cf, key)
+            match options.timestamp {
+                Some(_) => db.db().get_with_timestamp(&options, cf, key),
+                None => Ok(db.get(&options, cf, key)?.map(|value| (value, Vec::new()))),
+            }
         });
         if self.timestamp.wanted() && self.timestamp_length.wanted() {
-            let empty = matches!(found, Ok(Some(_))).then(|| Copied::of(&[]));
-            self.timestamp.set(crate::ffi::into::IntoC::into_c(empty));
-            self.timestamp_length.set(0);
+            let time = found.as_ref().ok().and_then(|found| found.as_ref());
+            self.timestamp_length.set(time.map_or(0, |(_, time)| time.len()));
+            let time = time.map(|(_, time)| Copied::of(time));
+            self.timestamp.set(crate::ffi::into::IntoC::into_c(time));
         }
-        copied(found, length)
+        copied(found.map(|found| found.map(|(value, _)| value)), length)
     }
 }
 
@@ -139,10 +144,10 @@ fn read_with_metadata(
     read: crate::ffi::lists::MetadataGet<'_>,
 ) {
     let (keys, families) = (read.read.keys.clone(), read.read.families.clone());
-    let results = read_many(db, options, &keys, &families);
+    let results = read_many_timed(db, options, &keys, &families);
     read.fill(results, |at| {
         let cf = families.get(at).map_or(db.default_family(), |family| &family.0);
-        db.db().newer_version_present_cf(cf, options.point()?, keys[at])
+        db.db().newer_version_present_cf(cf, &*options.point()?, keys[at])
     });
 }
 
@@ -178,26 +183,26 @@ c_api! {
     fn rocksdb_get(
         db: &Database, options: &ReadOptions, key: Bytes, length: Out<'_, usize>, errptr: Fail
     ) -> Option<Copied> {
-        copied(options.point().and_then(|o| db.get(o, db.default_family(), key)), length)
+        copied(options.point().and_then(|o| db.get(&o, db.default_family(), key)), length)
     }
 
     fn rocksdb_get_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, length: Out<'_, usize>,
         errptr: Fail
     ) -> Option<Copied> {
-        copied(options.point().and_then(|o| db.get(o, &cf.0, key)), length)
+        copied(options.point().and_then(|o| db.get(&o, &cf.0, key)), length)
     }
 
     fn rocksdb_get_pinned(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
     ) -> Option<Held<Pinned>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_get_pinned_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
     ) -> Option<Held<Pinned>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_pinnableslice_value(
@@ -216,13 +221,13 @@ c_api! {
     fn rocksdb_get_pinned_v2(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
     ) -> Option<Held<PinnedValue>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_get_pinned_cf_v2(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
     ) -> Option<Held<PinnedValue>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_pinnable_handle_get_value(
@@ -242,7 +247,7 @@ c_api! {
         db: &Database, options: &ReadOptions, key: Bytes, buffer: BytesMut,
         length: Out<'_, usize>, found: Out<'_, u8>, errptr: Fail
     ) -> bool {
-        let value = db.get(options.point()?, db.default_family(), key)?;
+        let value = db.get(&*options.point()?, db.default_family(), key)?;
         Ok(copied_into(value, buffer, length, found))
     }
 
@@ -250,7 +255,7 @@ c_api! {
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, buffer: BytesMut,
         length: Out<'_, usize>, found: Out<'_, u8>, errptr: Fail
     ) -> bool {
-        let value = db.get(options.point()?, &cf.0, key)?;
+        let value = db.get(&*options.point()?, &cf.0, key)?;
         Ok(copied_into(value, buffer, length, found))
     }
 

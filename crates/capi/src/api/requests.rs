@@ -26,14 +26,12 @@ c_api! {
         options.lower = key;
     }
 
-    fn rocksdb_readoptions_set_timestamp(options: &mut ReadOptions, timestamp: OptBytes) {
-        options.values.set_timestamp(timestamp.is_some());
-        options.changed();
+    fn rocksdb_readoptions_set_timestamp(options: &mut ReadOptions, timestamp: Kept) {
+        options.set_timestamp(timestamp);
     }
 
-    fn rocksdb_readoptions_set_iter_start_ts(options: &mut ReadOptions, timestamp: OptBytes) {
-        options.values.set_timestamp(timestamp.is_some());
-        options.changed();
+    fn rocksdb_readoptions_set_iter_start_ts(options: &mut ReadOptions, timestamp: Kept) {
+        options.start_timestamp = timestamp;
     }
 
     fn rocksdb_readoptions_has_merge_operand_count_threshold(options: &ReadOptions) -> bool {
@@ -79,9 +77,9 @@ c_api! {
     }
 
     fn rocksdb_compactoptions_set_full_history_ts_low(
-        _options: &mut rocksdb_compactoptions_t, _timestamp: BytesMut
+        options: &mut rocksdb_compactoptions_t, timestamp: OptBytesMut
     ) {
-        // Only for column families with timestamps, which are refused.
+        options.store_mut().put_text("full_history_ts_low", timestamp.unwrap_or_default());
     }
 
     fn rocksdb_column_family_metadata_options_set_start_key(

@@ -21,7 +21,7 @@ fn writer(options: &Options, order: Option<Comparator>) -> Writer {
 }
 
 impl Writer {
-    fn get(&mut self) -> Result<&mut SstFileWriter> {
+    pub(super) fn get(&mut self) -> Result<&mut SstFileWriter> {
         self.writer.as_mut().map_err(|error| Error::clone(error))
     }
 

@@ -171,26 +171,26 @@ c_api! {
     fn rocksdb_transactiondb_get(
         db: &Database, options: &ReadOptions, key: Bytes, length: Out<'_, usize>, errptr: Fail
     ) -> Option<Copied> {
-        copied(options.point().and_then(|o| db.get(o, db.default_family(), key)), length)
+        copied(options.point().and_then(|o| db.get(&o, db.default_family(), key)), length)
     }
 
     fn rocksdb_transactiondb_get_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, length: Out<'_, usize>,
         errptr: Fail
     ) -> Option<Copied> {
-        copied(options.point().and_then(|o| db.get(o, &cf.0, key)), length)
+        copied(options.point().and_then(|o| db.get(&o, &cf.0, key)), length)
     }
 
     fn rocksdb_transactiondb_get_pinned(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
     ) -> Option<Held<Pinned>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_transactiondb_get_pinned_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
     ) -> Option<Held<Pinned>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
+        Ok(db.get(&*options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_transactiondb_multi_get(db: &Database, options: &ReadOptions, read: MultiGet) {

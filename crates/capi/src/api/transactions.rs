@@ -48,7 +48,7 @@ fn get(
     cf: Option<&Family>,
     key: &[u8],
 ) -> Found {
-    let (options, transaction) = (options.point()?, &transaction.transaction);
+    let (options, transaction) = (&*options.point()?, &transaction.transaction);
     match cf {
         Some(cf) => transaction.get_cf_opt(options, &cf.0, key),
         None => transaction.get_opt(options, key),
@@ -62,7 +62,7 @@ fn get_for_update(
     key: &[u8],
     exclusive: bool,
 ) -> Found {
-    let (options, transaction) = (options.point()?, &transaction.transaction);
+    let (options, transaction) = (&*options.point()?, &transaction.transaction);
     let cf = cf.map_or_else(|| pumice::Store::default_column_family(transaction), |cf| &cf.0);
     transaction.get_for_update_cf_opt(options, cf, key, exclusive)
 }
@@ -86,8 +86,8 @@ fn read_many(
             let keys: Vec<_> =
                 read.keys.iter().enumerate().map(|(at, key)| (family(at), *key)).collect();
             match update {
-                true => transaction.multi_get_for_update(options, &keys),
-                false => transaction.multi_get_cf_opt(options, &keys),
+                true => transaction.multi_get_for_update(&options, &keys),
+                false => transaction.multi_get_cf_opt(&options, &keys),
             }
         }
     };

@@ -245,6 +245,12 @@ impl Kept {
     /// None of the program's bytes.
     pub const NOTHING: Kept = Kept { data: std::ptr::null(), length: 0 };
 
+    /// There are none.
+    #[inline]
+    pub fn is_nothing(&self) -> bool {
+        self.data.is_null()
+    }
+
     /// A copy of the bytes as they are now; None for null.
     pub fn read(&self) -> Option<Vec<u8>> {
         if self.data.is_null() {

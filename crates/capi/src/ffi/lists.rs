@@ -237,6 +237,9 @@ pub unsafe fn multi_get<'a>(
     }
 }
 
+/// The value of a key with its timestamp.
+pub type TimedResult = Result<Option<pumice::TimedValue>>;
+
 /// A read of many keys that also tells what is newer than the snapshot.
 pub struct MetadataGet<'a> {
     /// The read.
@@ -246,13 +249,8 @@ pub struct MetadataGet<'a> {
 }
 
 impl MetadataGet<'_> {
-    /// Stores the results, in the order of the keys; timestamps are empty. `newer` is asked only
-    /// where it is wanted.
-    pub fn fill(
-        self,
-        results: Vec<Result<Option<PinnedSlice>>>,
-        newer: impl Fn(usize) -> Result<bool>,
-    ) {
+    /// Stores the results, in the order of the keys. `newer` is asked only where it is wanted.
+    pub fn fill(self, results: Vec<TimedResult>, newer: impl Fn(usize) -> Result<bool>) {
         let newer = |at| self.newer.is_some() && newer(at).unwrap_or(false);
         let found: Vec<bool> = (0..results.len()).map(newer).collect();
         if let Some(places) = self.newer {
@@ -260,14 +258,18 @@ impl MetadataGet<'_> {
         }
         if let Some((values, lengths)) = self.timestamps {
             lengths.fill(0);
-            for (value, result) in values.iter_mut().zip(&results) {
+            for ((value, length), result) in values.iter_mut().zip(lengths).zip(&results) {
                 *value = match result {
-                    Ok(Some(_)) => c_memory::copy(&[]),
+                    Ok(Some((_, timestamp))) => {
+                        *length = timestamp.len();
+                        c_memory::copy(timestamp)
+                    }
                     _ => value_none(),
                 };
             }
         }
-        self.read.fill(results);
+        let value = |found: Option<pumice::TimedValue>| found.map(|(value, _)| value);
+        self.read.fill(results.into_iter().map(|result| result.map(value)).collect());
     }
 }
 

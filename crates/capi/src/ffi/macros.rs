@@ -97,6 +97,13 @@ macro_rules! c_fn {
             [$($take)* $a = Some($crate::ffi::from::bytes(p, l).filter(|_| !p.is_null()));]
             $($rest)* }
     };
+    ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
+     $a:ident : OptBytesMut , $($rest:tt)*) => {
+        $crate::ffi::macros::c_fn! { [$($m)*] $n [$($r)?] $b
+            [$($raw)* p: *mut ::std::ffi::c_char, l: usize,]
+            [$($take)* $a = Some($crate::ffi::from::bytes(p, l).filter(|_| !p.is_null()));]
+            $($rest)* }
+    };
     // Bytes that stay the caller's.
     ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
      $a:ident : Kept , $($rest:tt)*) => {
@@ -257,6 +264,30 @@ macro_rules! c_fn {
              e: *mut *mut ::std::ffi::c_char,]
             [$($take)* $a = $crate::ffi::lists::metadata_get($crate::ffi::lists::multi_get(
                 NAME, f, (c, p, l), (v, s, e)), (t, k), w);]
+            $($rest)* }
+    };
+    // The same two without places for what is newer.
+    ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
+     $a:ident : TimedGet , $($rest:tt)*) => {
+        $crate::ffi::macros::c_fn! { [$($m)*] $n [$($r)?] $b
+            [$($raw)* c: usize, p: *const *const ::std::ffi::c_char, l: *const usize,
+             v: *mut *mut ::std::ffi::c_char, s: *mut usize,
+             t: *mut *mut ::std::ffi::c_char, k: *mut usize,
+             e: *mut *mut ::std::ffi::c_char,]
+            [$($take)* $a = $crate::ffi::lists::metadata_get($crate::ffi::lists::multi_get(
+                NAME, std::ptr::null_mut(), (c, p, l), (v, s, e)), (t, k), std::ptr::null_mut());]
+            $($rest)* }
+    };
+    ([$($m:tt)*] $n:ident [$($r:ty)?] $b:block [$($raw:tt)*] [$($take:tt)*]
+     $a:ident : TimedGetCf , $($rest:tt)*) => {
+        $crate::ffi::macros::c_fn! { [$($m)*] $n [$($r)?] $b
+            [$($raw)* f: *mut *mut $crate::ffi::types::rocksdb_column_family_handle_t,
+             c: usize, p: *const *const ::std::ffi::c_char, l: *const usize,
+             v: *mut *mut ::std::ffi::c_char, s: *mut usize,
+             t: *mut *mut ::std::ffi::c_char, k: *mut usize,
+             e: *mut *mut ::std::ffi::c_char,]
+            [$($take)* $a = $crate::ffi::lists::metadata_get($crate::ffi::lists::multi_get(
+                NAME, f, (c, p, l), (v, s, e)), (t, k), std::ptr::null_mut());]
             $($rest)* }
     };
     // Pinned values of many keys: count, keys, lengths, values, errors.

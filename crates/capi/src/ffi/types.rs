@@ -4,6 +4,7 @@
 //! Thread safety: see each type.
 #![allow(non_camel_case_types, missing_docs)] // C's names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pumice::backup::{BackupEngine, BackupInfo};
@@ -117,6 +118,9 @@ pub struct ReadOptions {
     pub values: requests::ReadOptions,
     pub lower: Kept,
     pub upper: Kept,
+    /// What the timestamps are that reads are as of, and from which scans show versions.
+    timestamp: Kept,
+    pub start_timestamp: Kept,
     /// Why reads with these options are refused.
     pub refused: Option<Error>,
     /// Which tables scans read.
@@ -129,6 +133,8 @@ impl Default for ReadOptions {
             values: requests::ReadOptions::default(),
             lower: Kept::NOTHING,
             upper: Kept::NOTHING,
+            timestamp: Kept::NOTHING,
+            start_timestamp: Kept::NOTHING,
             refused: None,
             table_filter: None,
         }
@@ -154,11 +160,29 @@ impl ReadOptions {
     /// # Errors
     /// NotSupported for a setting that this build has not.
     #[inline]
-    pub fn point(&self) -> Result<&pumice::ReadOptions> {
+    pub fn point(&self) -> Result<Cow<'_, pumice::ReadOptions>> {
         match &self.refused {
-            None => Ok(self.values.engine()),
+            None if self.has_timestamp() => Ok(Cow::Owned(self.timed())),
+            None => Ok(Cow::Borrowed(self.values.engine())),
             Some(error) => Err(error.clone()),
         }
+    }
+
+    /// Reads are as of a timestamp.
+    #[inline]
+    pub fn has_timestamp(&self) -> bool {
+        !self.timestamp.is_nothing()
+    }
+
+    /// The timestamp that reads are as of, which is the program's bytes.
+    pub fn set_timestamp(&mut self, timestamp: Kept) {
+        self.timestamp = timestamp;
+    }
+
+    /// The engine's options with the timestamp as it is now.
+    #[cold]
+    fn timed(&self) -> pumice::ReadOptions {
+        pumice::ReadOptions { timestamp: self.timestamp.read(), ..self.values.engine().clone() }
     }
 
     /// The engine's options of a scan, with the bounds as they are now.
@@ -166,7 +190,8 @@ impl ReadOptions {
     /// # Errors
     /// As [`Self::point`].
     pub fn scan(&self) -> Result<pumice::ReadOptions> {
-        let mut options = self.point()?.clone();
+        let mut options = self.point()?.into_owned();
+        options.iter_start_ts = self.start_timestamp.read();
         options.iterate_lower_bound = self.lower.read();
         options.iterate_upper_bound = self.upper.read();
         options.table_filter = self.table_filter.clone();

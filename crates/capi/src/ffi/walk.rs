@@ -64,3 +64,12 @@ pub fn seen_families(
         Update::LogData(blob) => key_seen(log_data, state, blob),
     }
 }
+
+/// How many bytes the timestamps of a column family, by its id, have.
+pub type TimestampSizeFn = Option<unsafe extern "C" fn(*mut c_void, u32) -> usize>;
+
+/// What the program says of `family`; None if it gave no function.
+pub fn timestamp_size(size: TimestampSizeFn, state: State, family: u32) -> Option<usize> {
+    // SAFETY: invariant 4 of ffi.
+    size.map(|size| unsafe { size(state.0, family) })
+}

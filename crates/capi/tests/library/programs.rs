@@ -124,6 +124,11 @@ fn drawn_transactions() {
 }
 
 #[test]
+fn timestamps() {
+    same_on_both("timestamps", &[]);
+}
+
+#[test]
 fn transactions() {
     same_on_both("transactions", &[]);
 }

@@ -390,7 +390,7 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("fs_uri", "file systems by URI are not built"),
     ("get_write_unix_time", "when entries were written is not recorded"),
     ("leader_path", "opening as a follower is not built"),
-    ("read_timestamp", "user-defined timestamps are not built"),
+    ("read_timestamp", "ldb does not read keys with timestamps"),
     ("stderr_log_level", "backups have no info log"),
 ];
 

@@ -44,6 +44,17 @@ pub enum Access {
     Write,
 }
 
+/// Refuses keys with timestamps: no command has a time to read or write at.
+fn check_order(options: &ColumnFamilyOptions) -> Result<(), Failure> {
+    match options.comparator.timestamp_size() {
+        0 => Ok(()),
+        _ => Err(format!(
+            "comparator {}: ldb does not read or write keys with timestamps",
+            options.comparator.name()
+        )),
+    }
+}
+
 impl Invocation {
     /// Opens for reading.
     pub fn open_read_only<H: Handle>(&self) -> Result<Opened<H>, Failure> {
@@ -136,6 +147,7 @@ impl Invocation {
             let mut options =
                 saved.map_or_else(ColumnFamilyOptions::default, |entry| entry.options.clone());
             self.apply_flags(&mut found.db, &mut options)?;
+            check_order(&options)?;
             found.families.push(ColumnFamilyDescriptor::new(name, options));
         }
         Ok(found)

@@ -385,6 +385,7 @@ pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let comparator = match wanted.as_str() {
         "" => Comparator::default(),
         name => Comparator::builtin(name)
+            .filter(|order| order.timestamp_size() == 0)
             .ok_or_else(|| Error::not_supported(format!("comparator {wanted} is not built in")))?,
     };
     let context = TableReadContext {

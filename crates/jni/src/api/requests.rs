@@ -7,7 +7,6 @@ use pumice_binding::store::{Fields, Store};
 
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
-use crate::ffi::from::Handle;
 use crate::ffi::into::New;
 use crate::objects::{Compression, Limiter, ReadOptions, Slice, Values, WriteOptions};
 
@@ -86,9 +85,12 @@ pub fn upper(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
 }
 
 /// Java: ReadOptions.setTimestamp
-pub fn set_timestamp(_env: Env<'_>, options: &mut ReadOptions, slice: Handle) -> Result<()> {
-    options.values.set_timestamp(!slice.is_null());
-    options.refused = options.values.check().err();
+pub fn set_timestamp(
+    _env: Env<'_>,
+    options: &mut ReadOptions,
+    timestamp: Option<&Slice>,
+) -> Result<()> {
+    options.values.set_timestamp(bytes(timestamp));
     Ok(())
 }
 

@@ -102,11 +102,6 @@ impl Handle {
     pub fn end<T: Held>(self) -> Result<()> {
         handle::take::<T>(self.0).map(drop)
     }
-
-    /// There is none.
-    pub fn is_null(self) -> bool {
-        self.0 == 0
-    }
 }
 
 impl<'a> FromJava<'a, i64> for Handle {

@@ -348,6 +348,9 @@ impl WriteBatchWithIndex {
     /// Adds one record, and its entry.
     fn add(&mut self, cf: &impl UpdateFamily, add: impl FnOnce(&mut WriteBatch)) -> Result<()> {
         if let Some(handle) = cf.handle() {
+            if handle.data.timestamp_size > 0 {
+                return Err(no_timestamps(handle));
+            }
             self.index.learn_order(handle.id(), handle.data.comparator(), self.batch.data());
         }
         let record = self.batch.data_bytes();
@@ -357,6 +360,14 @@ impl WriteBatchWithIndex {
             false => Ok(()),
         }
     }
+}
+
+#[cold]
+pub(crate) fn no_timestamps(cf: &ColumnFamily) -> Error {
+    Error::not_supported(format!(
+        "batches that are read, and transactions, in column family {}, which enables timestamp",
+        cf.name()
+    ))
 }
 
 /// A family of an update, borrowed: its handle if there is one.

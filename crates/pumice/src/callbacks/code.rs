@@ -43,6 +43,14 @@ impl CustomComparator for Marked<dyn CustomComparator> {
         let _marked = self.mark.enter_locked();
         self.code.compare_without_timestamp(a, b)
     }
+    fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let _marked = self.mark.enter_locked();
+        self.code.compare_timestamp(a, b)
+    }
+    fn timestamp_to_string(&self, timestamp: &[u8]) -> String {
+        let _marked = self.mark.enter_locked();
+        self.code.timestamp_to_string(timestamp)
+    }
     fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let _marked = self.mark.enter_locked();
         self.code.find_shortest_separator(start, limit);
@@ -102,7 +110,9 @@ impl FileChecksumGenerator for MarkedGenerator {
 
 /// Puts marks around the user code in `options`.
 pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
-    if let Comparator::Custom(code) = &options.comparator {
+    if let Comparator::Custom(code) = &options.comparator
+        && !code.is_built_in()
+    {
         let marked = Arc::new(Marked { mark, code: Arc::clone(code) });
         options.comparator = Comparator::Custom(marked);
     }
@@ -116,7 +126,7 @@ pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
 /// Whether `options` contain code that runs under locks.
 pub(crate) fn has_code(options: &ColumnFamilyOptions) -> bool {
     let custom = |code: &Arc<dyn SliceTransform>| Extractor::by_name(&code.name()).is_none();
-    matches!(options.comparator, Comparator::Custom(_))
+    matches!(&options.comparator, Comparator::Custom(code) if !code.is_built_in())
         || options.prefix_extractor.as_ref().is_some_and(custom)
 }
 

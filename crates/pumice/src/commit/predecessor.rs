@@ -1,4 +1,5 @@
-//! What a log records about the one before it, if that was not durable when the log was started.
+//! What a log records about the one before it, if that was not durable when the log was started,
+//! and what else it has to say before its records.
 //!
 //! Its first record is then a batch without updates, at the sequence number of the first write:
 //!
@@ -14,7 +15,9 @@
 //! Thread safety: plain data.
 
 use pumice_base::coding::{Decoder, put_fixed64};
-use pumice_base::{FileNumber, SequenceNumber};
+use pumice_base::narrow::len_u16;
+use pumice_base::{FileNumber, Result, SequenceNumber};
+use pumice_wal::LogWriter;
 
 use super::batch::{self, BatchRecord, WriteBatch};
 
@@ -51,6 +54,59 @@ impl Predecessor {
         let mut fields = Decoder::new(blob.strip_prefix(NAME)?);
         let (number, bytes) = (fields.fixed64()?, fields.fixed64()?);
         fields.is_empty().then_some(Predecessor { number, bytes })
+    }
+}
+
+/// What a log has to say before its records: which log was before it, and how long timestamps are.
+#[derive(Default)]
+pub(crate) struct Prelude {
+    /// The log before, unless it is durable.
+    pub predecessor: Option<Predecessor>,
+    /// The lengths of timestamps of the column families that have some. Ids are not used again, so
+    /// that a dropped one need not be forgotten.
+    timestamp_sizes: Vec<(u32, u16)>,
+    /// How many of them the log has recorded.
+    recorded: usize,
+    due: bool,
+}
+
+impl Prelude {
+    /// A log begins.
+    pub fn begin_log(&mut self) {
+        self.recorded = 0;
+        self.due = self.predecessor.is_some() || !self.timestamp_sizes.is_empty();
+    }
+
+    /// Keys of column family `id` have timestamps of `size` bytes.
+    pub fn note_timestamps(&mut self, id: u32, size: usize) {
+        if size > 0 {
+            self.timestamp_sizes.push((id, len_u16(size)));
+            self.due = true;
+        }
+    }
+
+    /// There is something to write.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Writes it before a record whose first sequence number is `first`.
+    ///
+    /// # Errors
+    /// I/O.
+    #[cold]
+    pub fn write(&mut self, log: &mut LogWriter, first: SequenceNumber) -> Result<()> {
+        self.due = false;
+        if let Some(predecessor) = self.predecessor.take() {
+            log.add_record(&predecessor.record(first))?;
+        }
+        let sizes = &self.timestamp_sizes[self.recorded..];
+        if !sizes.is_empty() {
+            log.add_timestamp_sizes(sizes)?;
+        }
+        self.recorded = self.timestamp_sizes.len();
+        Ok(())
     }
 }
 

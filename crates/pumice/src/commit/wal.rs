@@ -23,7 +23,8 @@ use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
-use super::{batch, log_sizes::LogSizes, predecessor::Predecessor};
+use super::predecessor::{Predecessor, Prelude};
+use super::{batch, log_sizes::LogSizes};
 
 /// See the module head.
 pub(crate) struct Wals {
@@ -32,8 +33,8 @@ pub(crate) struct Wals {
     current: Option<LogWriter>,
     /// Complete logs that are needed and not durable, ascending.
     complete: Vec<LogWriter>,
-    /// What the current log must record before its first record.
-    predecessor: Option<Predecessor>,
+    /// What the current log must record before its next record.
+    prelude: Prelude,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -93,7 +94,7 @@ impl Wals {
             dir,
             current: None,
             complete: Vec::new(),
-            predecessor: None,
+            prelude: Prelude::default(),
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -176,7 +177,7 @@ impl Wals {
         if self.closed {
             return Err(Error::shutdown("the database is closed"));
         }
-        self.predecessor = None;
+        self.prelude.predecessor = None;
         match self.current.take() {
             Some(old) if self.failed.is_none() => {
                 if let Err(error) = self.finish(old, durable) {
@@ -204,6 +205,7 @@ impl Wals {
             return Err(error);
         }
         self.current = Some(log);
+        self.prelude.begin_log();
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;
@@ -225,7 +227,7 @@ impl Wals {
         }
         if !planted::is(Bug::LogWithoutPredecessor) {
             let (number, bytes) = (log.log_number(), log.file_size());
-            self.predecessor = Some(Predecessor { number, bytes });
+            self.prelude.predecessor = Some(Predecessor { number, bytes });
         }
         self.complete.push(log);
         Ok(())
@@ -274,9 +276,8 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
-        if let Some(predecessor) = self.predecessor.take() {
-            let first = parts.first().map_or(0, |part| batch::sequence(part));
-            log.add_record(&predecessor.record(first))?;
+        if self.prelude.is_due() {
+            self.prelude.write(log, parts.first().map_or(0, |part| batch::sequence(part)))?;
         }
         let beside = sync && planted::is(Bug::FsyncBesideWrite);
         if beside {
@@ -293,6 +294,12 @@ impl Wals {
             self.sync()?;
         }
         Ok(after - before)
+    }
+
+    /// Keys of column family `id` have timestamps of `size` bytes: each log says so before the next
+    /// record.
+    pub fn note_timestamps(&mut self, id: u32, size: usize) {
+        self.prelude.note_timestamps(id, size);
     }
 
     /// Writes buffered records to the operating system; durable if `sync`.

@@ -34,7 +34,9 @@ use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
 use crate::table_output::blob_output::{BlobOutput, BlobSpec, Relocation};
-use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::compaction_iterator::{
+    CompactionIterator, CompactionSettings, TimeBounds,
+};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::metered::Metered;
@@ -45,6 +47,15 @@ use crate::version::family::CfData;
 
 /// Keys between two checks of the shutdown flag.
 const KEYS_PER_POLL: u32 = 1024;
+
+/// What the caller of a manual compaction wants.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// The switch that ends it.
+    pub canceled: Option<CancelFlag>,
+    /// Versions with newer timestamps are dropped; None: none are.
+    pub trim_above: Option<Arc<[u8]>>,
+}
 
 /// State that all subcompactions of a job share.
 pub(crate) struct JobContext {
@@ -63,7 +74,7 @@ pub(crate) struct JobContext {
     pub lane: LaneKind,
     pub floor: Floor,
     /// The switch of the caller that asked for it; None if it is an automatic one.
-    pub manual: Option<Option<CancelFlag>>,
+    pub manual: Option<Asked>,
     /// What listeners are told of each part.
     pub part: SubcompactionJobInfo,
     pub outputs: Outputs,
@@ -89,13 +100,21 @@ impl JobContext {
         Runs::after(&self.version, &inputs, self.pick.output_level, self.pick.input_bytes())
     }
 
+    /// What may be dropped of keys with timestamps.
+    fn times(&self) -> TimeBounds {
+        TimeBounds {
+            low: self.version.full_history_ts_low().cloned(),
+            trim_above: self.manual.as_ref().and_then(|asked| asked.trim_above.clone()),
+        }
+    }
+
     /// An error if the result is no longer wanted.
     fn check_wanted(&self) -> Result<()> {
         if self.cf.is_dropped() {
             return Err(Error::column_family_dropped(self.cf.name.clone()));
         }
-        if let Some(canceled) = &self.manual {
-            self.env.check_manual(canceled.as_ref())?;
+        if let Some(asked) = &self.manual {
+            self.env.check_manual(asked.canceled.as_ref())?;
         }
         self.env.check_open()
     }
@@ -168,8 +187,7 @@ fn compact(
         earliest_write_conflict_snapshot: job.snapshots.earliest_write_conflict,
         merge_operator: job.cf.merge_operator(),
         merge_failure_scope: options.merge_operator_failure_scope,
-        compaction_filter: filter(job, &options)
-            .map(|filter| timed_filter::timed(filter, job.env.statistics().as_ref())),
+        compaction_filter: filter(job, &options),
         level: small_i32(job.pick.output_level),
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
@@ -180,6 +198,7 @@ fn compact(
             .then(|| job.version.beyond_cursor(job.pick.output_level)),
         values: input_values(job),
         limits: job.env.limits(),
+        times: job.times(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
@@ -226,8 +245,17 @@ fn compact(
     })
 }
 
-/// The filter of this key range.
+/// The filter of this key range, timed.
 fn filter(job: &JobContext, options: &ColumnFamilyOptions) -> Option<Arc<dyn CompactionFilter>> {
+    let filter = users_filter(job, options)?;
+    Some(timed_filter::timed(filter, job.env.statistics().as_ref()))
+}
+
+/// The filter of this key range that the user gave.
+fn users_filter(
+    job: &JobContext,
+    options: &ColumnFamilyOptions,
+) -> Option<Arc<dyn CompactionFilter>> {
     if options.compaction_filter.is_some() {
         return options.compaction_filter.clone();
     }

@@ -14,7 +14,9 @@ use crate::engine::read_api;
 use crate::options::DbOptions;
 use crate::read::answer::PointAnswer;
 use crate::read::iterator::DbIterator;
+use crate::read::timed::wrong_method;
 use crate::state::batch_check::check_range;
+use crate::version::family::CfData;
 
 store_forms!(Db);
 
@@ -87,7 +89,7 @@ impl Store for Db {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        self.inner().put(options, self.live(cf)?.id, key, value)
+        self.inner().put(options, self.plain(cf)?.id, key, value)
     }
     fn put_encoded_entity(
         &self,
@@ -96,15 +98,15 @@ impl Store for Db {
         key: &[u8],
         entity: &[u8],
     ) -> Result<()> {
-        let id = self.live(cf)?.id;
+        let id = self.plain(cf)?.id;
         self.inner().write_one(options, |batch| batch.put_encoded(id, key, entity))
     }
     fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        let id = self.live(cf)?.id;
+        let id = self.plain(cf)?.id;
         self.inner().write_one(options, |batch| batch.delete_cf(id, key))
     }
     fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        let id = self.live(cf)?.id;
+        let id = self.plain(cf)?.id;
         self.inner().write_one(options, |batch| batch.single_delete_cf(id, key))
     }
     fn merge(
@@ -114,7 +116,7 @@ impl Store for Db {
         key: &[u8],
         operand: &[u8],
     ) -> Result<()> {
-        let data = self.live(cf)?;
+        let data = self.plain(cf)?;
         if data.merge_operator().is_none() {
             return Err(Error::not_supported("Provide a merge_operator when opening DB"));
         }
@@ -128,7 +130,7 @@ impl Store for Db {
         begin: &[u8],
         end: &[u8],
     ) -> Result<()> {
-        let data = self.live(cf)?;
+        let data = self.plain(cf)?;
         check_range(data.comparator(), begin, end)?;
         let id = data.id;
         self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))?;
@@ -142,12 +144,23 @@ impl Store for Db {
 }
 
 impl Db {
+    /// The data of `cf`, which takes writes without timestamps.
+    #[inline]
+    fn plain<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
+        let data = self.live(cf)?;
+        if data.timestamp_size > 0 {
+            return Err(wrong_method(data));
+        }
+        Ok(data)
+    }
+
     /// Starts loading the parts of the default column family's memtable that reads and writes of
     /// `keys` need into the CPU's caches. For keys that are read or written one by one right after,
     /// a few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches do it
     /// themselves. Reads no file; never suspends.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
-        if self.inner().life.check_caller().is_ok() {
+        let timed = self.default_column_family().data.timestamp_size > 0;
+        if self.inner().life.check_caller().is_ok() && !timed {
             self.default_column_family().data.warm(keys.iter().map(AsRef::as_ref));
         }
     }

@@ -2,6 +2,7 @@
 //! the rooms below it.
 
 pub(crate) mod api;
+pub(crate) mod at;
 mod background_api;
 pub(crate) mod builder;
 mod calls;

@@ -155,6 +155,7 @@ impl DbInner {
                             id: request.id,
                             resume_at,
                             canceled: request.caller.canceled.clone(),
+                            trim_above: request.caller.trim_above.clone(),
                         }),
                         io: None,
                     });

@@ -88,6 +88,7 @@ impl DbInner {
         let family =
             new_family_state(&self.resources.open_tables, manager, id, descriptor, family)?;
         let data = Arc::clone(&family.data);
+        self.logs.wal.lock().note_timestamps(id, data.timestamp_size);
         let edit = VersionEdit {
             column_family: id,
             add_column_family: Some(name.to_string()),

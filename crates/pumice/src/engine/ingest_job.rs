@@ -181,7 +181,7 @@ impl DbInner {
         if let Some(range) = &replaces {
             replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
         }
-        place::check_demand(options, overlapping)?;
+        place::check_demand((cf, options), overlapping, replaces.is_some())?;
         let batches = place::batches(&ranges, cf.comparator());
         let settings = self.options();
         let use_fsync = settings.use_fsync;
@@ -257,9 +257,7 @@ impl DbInner {
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
             if needed {
-                if !request.options.allow_blocking_flush {
-                    return Err(Error::invalid_argument("External file requires flush"));
-                }
+                place::check_flush(request.cf, request.options)?;
                 ids.insert(request.cf.id);
             }
         }
@@ -320,8 +318,11 @@ impl DbInner {
             };
             let levels = match request.options.ingest_behind || request.replaces.is_some() {
                 true => vec![None; request.files.len()],
-                false => request.files.iter().map(of).collect::<Result<Vec<_>>>()?,
+                false => request.files.iter().map(of).collect::<Result<_>>()?,
             };
+            if levels.iter().any(Option::is_some) {
+                place::check_apart(request.cf, "(without timestamp) in the db")?;
+            }
             overlaps.push(levels);
         }
         let mut state = self.state.lock();
@@ -567,7 +568,7 @@ impl Incoming {
         let (external, placed) = (&self.external, self.placed);
         let properties = &external.properties;
         let (smallest, largest) = external.bounds_at(placed.sequence);
-        let now = time::wall_seconds();
+        let (now, (min_timestamp, max_timestamp)) = (time::wall_seconds(), external.timestamps());
         let tail_start = properties.tail_start_offset;
         let lone_tombstone = properties.num_range_deletions == 1 && properties.num_entries == 1;
         let (smallest_seq, largest_seq) =
@@ -585,6 +586,8 @@ impl Incoming {
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
+            min_timestamp,
+            max_timestamp,
             file_checksum: self.checksum.value.clone(),
             file_checksum_func_name: self.checksum.function.clone(),
             ..FileMetaData::default()

@@ -42,6 +42,11 @@ impl DbInner {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
         self.check_range_request(options, cf)?;
+        if let Some(low) = &options.full_history_ts_low {
+            self.increase_full_history_ts_low(cf, low)?;
+        }
+        let (begin, end) = whole_range(cf, begin, end);
+        let (begin, end) = (begin.as_deref(), end.as_deref());
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
             let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
@@ -152,6 +157,7 @@ impl DbInner {
                 exclusive: options.exclusive_manual_compaction,
                 max_subcompactions: options.max_subcompactions as usize,
                 canceled: options.canceled.clone(),
+                trim_above: options.trim_above.as_deref().map(Arc::from),
             },
             running: false,
             wrote_to: None,
@@ -189,6 +195,7 @@ impl DbInner {
                 exclusive: false,
                 max_subcompactions: options.max_subcompactions as usize,
                 canceled: options.canceled.clone(),
+                trim_above: None,
             },
             running: false,
             wrote_to: None,
@@ -265,6 +272,16 @@ impl DbInner {
             }
         }
     }
+}
+
+/// The range with all versions of its first and of its last key, at whatever timestamps.
+fn whole_range(
+    cf: &CfData,
+    begin: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let order = cf.comparator();
+    (begin.map(|key| order.at_newest(key)), end.map(|key| order.at_oldest(key)))
 }
 
 /// Whether a memtable has entries in the range. As in RocksDB, an open end flushes any content.

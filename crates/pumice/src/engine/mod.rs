@@ -28,6 +28,7 @@ pub(crate) mod export_family;
 pub(crate) mod flush_api;
 pub(crate) mod flush_job;
 pub(crate) mod found_files;
+mod history_low;
 pub(crate) mod identity_file;
 pub(crate) mod import_family;
 pub(crate) mod info_dumps;

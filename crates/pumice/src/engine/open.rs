@@ -382,6 +382,7 @@ impl DbInner {
         let number = self.new_file_number();
         {
             let mut wal = self.logs.wal.lock();
+            self.cfs.load().all().for_each(|cf| wal.note_timestamps(cf.id, cf.timestamp_size));
             if recovered.in_memory {
                 wal.keep(&recovered.logs)?;
             }

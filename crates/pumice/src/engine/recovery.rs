@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::SequentialFile;
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
@@ -136,6 +136,9 @@ pub(crate) struct Replay<'a> {
     /// Logs below this number hold nothing unflushed of the column family.
     pub log_numbers: BTreeMap<u32, FileNumber>,
     pub order: Order,
+    /// How long the timestamps of column families are in the log that is read, as far as it has
+    /// said so.
+    timestamp_sizes: BTreeMap<u32, u16>,
     /// The user's.
     filter: Filtering,
     found: Recovered,
@@ -248,7 +251,8 @@ impl<'a> Replay<'a> {
     pub fn new(db: &'a DbInner, mode: WalRecoveryMode, order: Order) -> Self {
         let (mems, log_numbers) = (BTreeMap::new(), BTreeMap::new());
         let (filter, found) = (Filtering::default(), Recovered::default());
-        Replay { db, mode, mems, log_numbers, order, filter, found }
+        let timestamp_sizes = BTreeMap::new();
+        Replay { db, mode, mems, log_numbers, order, timestamp_sizes, filter, found }
     }
 
     fn log(
@@ -263,11 +267,15 @@ impl<'a> Replay<'a> {
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
         let (mut set_aside, mut intact) = (false, 0);
+        self.timestamp_sizes.clear();
         loop {
             pumice_port::fiber::maybe_yield();
             match reader.read_record(&mut record) {
                 Ok(Some(info)) => {
                     intact = info.end;
+                    if reader.timestamp_sizes().len() > self.timestamp_sizes.len() {
+                        self.timestamp_sizes.extend(reader.timestamp_sizes().iter().copied());
+                    }
                     if let Some(predecessor) = Predecessor::parse(&record) {
                         self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
                         continue;
@@ -340,6 +348,11 @@ impl<'a> Replay<'a> {
             Err(_) if planted::is(Bug::TornBatchAccepted) => false,
             Err(error) => return self.bad_record(log, error),
         };
+        if markers && self.mems.values().any(|mem| mem.timestamp_size() > 0) {
+            // Their keys have no timestamps before the commit says them.
+            let text = "records of transactions in the log of a database with timestamps";
+            return Err(Error::not_supported(text));
+        }
         let taken = match markers {
             true => self.order.sections.taken(record),
             false => u64::from(batch::count(record)),
@@ -424,7 +437,12 @@ impl<'a> Replay<'a> {
         let Some(mem) = self.mems.get(&id) else {
             return check_family_was_known(id, &self.db.state.lock(), log);
         };
+        let recorded = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
+        if recorded != mem.timestamp_size() {
+            return Err(other_timestamps(id, recorded, mem.timestamp_size()));
+        }
         if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
+            check_timed(mem, value_type, key)?;
             mem.add(at, value_type, key, value)?;
         }
         Ok(())
@@ -533,6 +551,34 @@ fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<(
 /// Names the log in a corruption.
 fn in_log(error: &Error, path: &Path) -> Error {
     if error.is_corruption() { error.with_context(path.display()) } else { error.clone() }
+}
+
+/// A log whose keys are not those of the options. RocksDB adds or strips timestamps when a family
+/// is switched to an order with or without them.
+#[cold]
+fn other_timestamps(id: u32, recorded: usize, expected: usize) -> Error {
+    let text = format!(
+        "column family {id} has timestamps of {recorded} bytes in the log and of {expected} in \
+         its comparator"
+    );
+    match recorded > 0 && expected > 0 {
+        true => Error::invalid_argument(text),
+        false => Error::not_supported(text),
+    }
+}
+
+/// Refuses what a memtable of keys with timestamps does not take.
+fn check_timed(mem: &MemTable, value_type: ValueType, key: &[u8]) -> Result<()> {
+    match mem.timestamp_size() {
+        0 => Ok(()),
+        _ if value_type == ValueType::RangeDeletion => {
+            Err(Error::not_supported("deletions of ranges of keys with timestamps"))
+        }
+        size if key.len() < size => {
+            Err(Error::corruption("a key in the log is shorter than its timestamp"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unknown_family(id: u32) -> Error {

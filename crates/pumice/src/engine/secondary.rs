@@ -164,6 +164,12 @@ impl Family {
 /// As [`catch_up`].
 pub(crate) fn start(db: &DbInner) -> Result<()> {
     db.reports.info(format_args!("Opening the db in secondary mode"));
+    if let Some(timed) = db.cfs.load().all().find(|cf| cf.timestamp_size > 0) {
+        return Err(Error::not_supported(format!(
+            "secondary mode with column family {}, which enables timestamp",
+            timed.name
+        )));
+    }
     if db.options().max_open_files != -1 {
         db.reports.info(format_args!(
             "max_open_files is not -1: tables that the primary deletes are errors where they are \

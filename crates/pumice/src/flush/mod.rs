@@ -31,7 +31,9 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
 use crate::table_output::blob_output::{BlobOutput, BlobSpec};
-use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::compaction_iterator::{
+    CompactionIterator, CompactionSettings, TimeBounds,
+};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
@@ -58,6 +60,12 @@ pub(crate) struct Flushed {
 }
 
 impl FlushOutput<'_> {
+    /// What may be dropped of keys with timestamps.
+    fn times(&self) -> TimeBounds {
+        let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
+        TimeBounds { low, trim_above: None }
+    }
+
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
     /// written as they are, as RocksDB does with all.
     fn beyond(&self, cf: &CfData, mems: &[Arc<MemTable>]) -> Option<BeyondCursor> {
@@ -130,6 +138,7 @@ pub(crate) fn write_level0(
         beyond: flushed.beyond(cf, mems),
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
+        times: flushed.times(),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);

@@ -26,6 +26,7 @@ use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, u
 use crate::blob::references::may_refer;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 
 /// A file to be ingested.
@@ -61,6 +62,15 @@ impl ExternalFile {
     /// Its boundaries once all its entries have `sequence`.
     pub fn bounds_at(&self, sequence: SequenceNumber) -> (Vec<u8>, Vec<u8>) {
         (at_sequence(&self.smallest, sequence), at_sequence(&self.largest, sequence))
+    }
+}
+
+impl ExternalFile {
+    /// Its oldest and its newest timestamp, empty without.
+    pub fn timestamps(&self) -> (Vec<u8>, Vec<u8>) {
+        let found = |name| self.properties.collected(name).map(<[u8]>::to_vec);
+        let [oldest, newest] = [TIMESTAMP_MIN, TIMESTAMP_MAX].map(found);
+        (oldest.unwrap_or_default(), newest.unwrap_or_default())
     }
 }
 
@@ -104,6 +114,11 @@ pub(crate) fn examine(
     let Some((smallest, largest)) = bounds(cf, &table, among, false)? else {
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
+    for key in [&smallest, &largest] {
+        if InternalKey::new(key).user_key().len() < cf.timestamp_size {
+            return Err(Error::corruption("External file has a key without a timestamp"));
+        }
+    }
     if cf.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
@@ -253,6 +268,9 @@ fn check_properties(
             )));
         }
     };
+    if cf.timestamp_size > 0 && properties.num_range_deletions > 0 {
+        return Err(Error::not_supported("deletions of ranges of keys with timestamps"));
+    }
     if properties.user_timestamps_persisted == 0 {
         return Err(Error::not_supported("External file with user-defined timestamps stripped"));
     }

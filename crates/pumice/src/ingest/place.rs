@@ -178,6 +178,17 @@ fn first_of<'r>(range: &UserRange<'r>) -> UserKey<'r> {
     range.begin.unwrap_or(UserKey::new(b""))
 }
 
+/// A key to seek to that is before all versions of `key`, at whatever timestamps.
+fn before(key: UserKey<'_>, order: &Comparator) -> Vec<u8> {
+    match order.timestamp_size() {
+        0 => seek_key(key, MAX_SEQUENCE),
+        _ => {
+            let newest = order.at_newest(order.without_timestamp(key).as_bytes());
+            seek_key(&newest, MAX_SEQUENCE)
+        }
+    }
+}
+
 /// Two of the ranges share a key.
 pub(crate) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
     let mut sorted: Vec<&UserRange<'_>> = ranges.iter().collect();
@@ -244,7 +255,7 @@ fn file_overlaps(
     let options =
         TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
     let mut iter = table.share()?.iter(&options);
-    iter.seek(InternalKey::new(&seek_key(first_of(range), MAX_SEQUENCE)));
+    iter.seek(InternalKey::new(&before(first_of(range), cf.comparator())));
     iter.status()?;
     Ok(iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))
 }
@@ -258,7 +269,7 @@ pub(crate) fn memtables_overlap(
     std::iter::once(&super_version.mem).chain(&super_version.imm).any(|mem| {
         let mut iter = mem.iter();
         match range.begin {
-            Some(begin) => iter.seek(InternalKey::new(&seek_key(begin, MAX_SEQUENCE))),
+            Some(begin) => iter.seek(InternalKey::new(&before(begin, cf.comparator()))),
             None => iter.seek_to_first(),
         }
         (iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))
@@ -283,11 +294,67 @@ fn tombstones_overlap(
     })
 }
 
+/// Refuses what is not done with files whose keys have timestamps: they must not share a key with
+/// each other, whatever the timestamps. Nor must they with what is there, which is checked once it
+/// is known.
+///
+/// # Errors
+/// NotSupported.
+fn check_timed(
+    cf: &CfData,
+    options: &IngestExternalFileOptions,
+    overlapping: bool,
+    replaces: bool,
+) -> Result<()> {
+    let refused = match cf.timestamp_size {
+        0 => None,
+        _ if overlapping => Some(
+            "Files with overlapping ranges cannot be ingested to column family with user-defined \
+             timestamp enabled.",
+        ),
+        _ if options.ingest_behind => Some("ingest_behind of keys with timestamps"),
+        _ if replaces => Some("atomic_replace_range of keys with timestamps"),
+        _ => None,
+    };
+    refused.map_or(Ok(()), |text| Err(Error::not_supported(text)))
+}
+
+/// Refuses, if keys have timestamps, a file that shares a key with what is there, in `place`.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_apart(cf: &CfData, place: &str) -> Result<()> {
+    if cf.timestamp_size == 0 {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "Column family enables user-defined timestamps, please make sure the key range (without \
+         timestamp) of external file does not overlap with key range {place}"
+    )))
+}
+
+/// Refuses files that share keys with a memtable, unless that may be flushed.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_flush(cf: &CfData, options: &IngestExternalFileOptions) -> Result<()> {
+    check_apart(cf, "in the memtables.")?;
+    match options.allow_blocking_flush {
+        true => Ok(()),
+        false => Err(Error::invalid_argument("External file requires flush")),
+    }
+}
+
 /// Refuses options that contradict each other or what the files are.
 ///
 /// # Errors
 /// InvalidArgument or NotSupported.
-pub(crate) fn check_demand(options: &IngestExternalFileOptions, overlapping: bool) -> Result<()> {
+pub(crate) fn check_demand(
+    (cf, options): (&CfData, &IngestExternalFileOptions),
+    overlapping: bool,
+    replaces: bool,
+) -> Result<()> {
+    check_timed(cf, options, overlapping, replaces)?;
     if overlapping && options.ingest_behind {
         return Err(Error::not_supported(
             "Files with overlapping ranges cannot be ingested with ingestion behind mode.",

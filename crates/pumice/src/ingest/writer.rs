@@ -199,7 +199,33 @@ impl SstFileWriter {
     /// # Errors
     /// InvalidArgument if no file is open or `key` is not after the one before; I/O.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.add(key.as_ref(), value.as_ref(), ValueType::Value)
+        self.add(key.as_ref(), b"", value.as_ref(), ValueType::Value)
+    }
+
+    /// Sets `key` to `value` as of `timestamp`. Keys ascend; of one key the newest timestamp comes
+    /// first.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::put`]; InvalidArgument if timestamps have another length.
+    pub fn put_with_ts(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        timestamp: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(key.as_ref(), timestamp.as_ref(), value.as_ref(), ValueType::Value)
+    }
+
+    /// Deletes `key` as of `timestamp`, see [`SstFileWriter::put_with_ts`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_with_ts(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        timestamp: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(key.as_ref(), timestamp.as_ref(), b"", ValueType::DeletionWithTimestamp)
     }
 
     /// Sets `key` to the entity with these `columns`, names and values in any order.
@@ -211,7 +237,7 @@ impl SstFileWriter {
         key: impl AsRef<[u8]>,
         columns: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.add(key.as_ref(), &encode_pairs(columns)?, ValueType::WideColumnEntity)
+        self.add(key.as_ref(), b"", &encode_pairs(columns)?, ValueType::WideColumnEntity)
     }
 
     /// Adds a merge operand to `key`.
@@ -219,7 +245,7 @@ impl SstFileWriter {
     /// # Errors
     /// As [`SstFileWriter::put`].
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.add(key.as_ref(), operand.as_ref(), ValueType::Merge)
+        self.add(key.as_ref(), b"", operand.as_ref(), ValueType::Merge)
     }
 
     /// Deletes `key`.
@@ -227,15 +253,29 @@ impl SstFileWriter {
     /// # Errors
     /// As [`SstFileWriter::put`].
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.add(key.as_ref(), b"", ValueType::Deletion)
+        self.add(key.as_ref(), b"", b"", ValueType::Deletion)
     }
 
     fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.comparator().compare(UserKey::new(a), UserKey::new(b))
     }
 
-    fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
+    fn add(
+        &mut self,
+        key: &[u8],
+        timestamp: &[u8],
+        value: &[u8],
+        value_type: ValueType,
+    ) -> Result<()> {
         fiber::spend(cost::UPDATE);
+        let deletes_at = value_type == ValueType::DeletionWithTimestamp;
+        if timestamp.len() != self.comparator().timestamp_size()
+            || (deletes_at && timestamp.is_empty())
+        {
+            return Err(Error::invalid_argument("Timestamp size mismatch"));
+        }
+        let whole = (!timestamp.is_empty()).then(|| [key, timestamp].concat());
+        let key = whole.as_deref().unwrap_or(key);
         let ascending =
             self.info.num_entries == 0 || self.order(key, &self.info.largest_key).is_gt();
         let limits = self.context.limits;
@@ -270,6 +310,9 @@ impl SstFileWriter {
     }
 
     fn add_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
+        if self.comparator().timestamp_size() > 0 {
+            return Err(Error::not_supported("deletions of ranges of keys with timestamps"));
+        }
         let order = self.order(begin, end);
         let limits = self.context.limits;
         check_not_forked()?;

@@ -47,6 +47,7 @@ pub mod requests;
 pub mod row;
 mod sanitize;
 mod sst_partitioner;
+pub(crate) mod table_filter;
 mod table_values;
 pub mod text;
 pub mod universal;

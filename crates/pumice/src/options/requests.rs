@@ -9,57 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
-use pumice_table::TableProperties;
 
+pub use super::table_filter::TableFilter;
 use crate::snapshot::Snapshot;
-
-/// Which tables a cursor reads: see [`ReadOptions::table_filter`].
-///
-/// ```
-/// # fn main() -> Result<(), pumice::Error> {
-/// # let dir = std::env::temp_dir().join(format!("pumice-tablefilter-{}", std::process::id()));
-/// # let db = pumice::Db::builder(&dir).create(true).open()?;
-/// use pumice::{ReadOptions, TableFilter};
-/// db.put("a", "1")?;
-/// db.flush()?;
-/// let none_large = TableFilter::new(|table| table.num_entries < 1000);
-/// let options = ReadOptions { table_filter: Some(none_large), ..ReadOptions::default() };
-/// let mut cursor = db.cursor_opt(&options)?;
-/// cursor.seek_to_first();
-/// assert_eq!(cursor.key(), Some(&b"a"[..]));
-/// # drop(cursor);
-/// # db.close()?;
-/// # std::fs::remove_dir_all(&dir).ok();
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct TableFilter(Arc<dyn Fn(&TableProperties) -> bool + Send + Sync>);
-
-impl TableFilter {
-    /// Reads the tables with whose properties `wants` is true.
-    pub fn new(wants: impl Fn(&TableProperties) -> bool + Send + Sync + 'static) -> Self {
-        TableFilter(Arc::new(wants))
-    }
-
-    /// Whether a table with these properties is read.
-    pub fn wants(&self, properties: &TableProperties) -> bool {
-        (self.0)(properties)
-    }
-}
-
-impl fmt::Debug for TableFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TableFilter")
-    }
-}
-
-/// The same object.
-impl PartialEq for TableFilter {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
-    }
-}
 
 /// Options of a read.
 ///
@@ -126,6 +78,13 @@ pub struct ReadOptions {
     /// without a key, and its status is Incomplete; 0 for no limit. Runs of deleted keys that are
     /// known count as nothing, so that a move may get further than RocksDB's.
     pub max_skippable_internal_keys: u64,
+    /// The time that is read at, as bytes of a timestamp, for column families whose keys have
+    /// timestamps: needed there and refused elsewhere. [`Db::at`](crate::Db::at) sets it.
+    pub timestamp: Option<Vec<u8>>,
+    /// A cursor shows every version from this time on up to `timestamp`, the newest of a key first,
+    /// deletions with an empty value. Its keys are then whole: the user's bytes, the timestamp, and
+    /// 8 bytes of which the first tells a deletion (0x14 or 0x07).
+    pub iter_start_ts: Option<Vec<u8>>,
 }
 
 impl ReadOptions {
@@ -148,6 +107,8 @@ impl ReadOptions {
         table_filter: None,
         ignore_range_deletions: false,
         max_skippable_internal_keys: 0,
+        timestamp: None,
+        iter_start_ts: None,
     };
 
     /// The defaults, with a deadline this many microseconds from now.
@@ -448,6 +409,12 @@ pub struct CompactRangeOptions {
     pub canceled: Option<CancelFlag>,
     /// The directory of `cf_paths` that the result goes to.
     pub target_path_id: u32,
+    /// First raises the low of the history to this timestamp, see
+    /// [`Db::increase_full_history_ts_low`](crate::Db::increase_full_history_ts_low).
+    pub full_history_ts_low: Option<Vec<u8>>,
+    /// Drops versions with newer timestamps; only an open that trims the history sets it.
+    #[doc(hidden)]
+    pub trim_above: Option<Vec<u8>>,
 }
 
 impl Default for CompactRangeOptions {
@@ -461,6 +428,8 @@ impl Default for CompactRangeOptions {
             max_subcompactions: 0,
             canceled: None,
             target_path_id: 0,
+            full_history_ts_low: None,
+            trim_above: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Thread safety: pure functions.
 
-use pumice_base::{Comparator, Error, Result};
+use pumice_base::{Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
 use pumice_manifest::Offpeak;
@@ -268,23 +268,47 @@ pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     table.sanitize();
     check_table(options, &table)?;
     check_hashes(options, &table)?;
-    check_timestamps(&options.comparator)?;
+    check_timestamps(options, &table)?;
     check_universal(options)?;
     check_blobs(options)?;
     table.to_table_options()?;
     check_codecs(options)
 }
 
-/// Refuses orders whose keys have timestamps: the engine does not know their versions.
-fn check_timestamps(order: &Comparator) -> Result<()> {
-    match order.timestamp_size() {
-        0 => Ok(()),
-        size => Err(Error::not_supported(format!(
-            "comparator {}: keys with timestamps, of {size} bytes",
+/// Refuses what does not work with keys that have timestamps.
+fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) -> Result<()> {
+    let order = &options.comparator;
+    if order.timestamp_size() == 0 {
+        return Ok(());
+    }
+    if order.timestamp_size() > TIMESTAMP_BYTES_MAX {
+        return Err(Error::invalid_argument(format!(
+            "comparator {}: timestamps of more than {TIMESTAMP_BYTES_MAX} bytes",
+            order.name()
+        )));
+    }
+    let refused = [
+        ("enable_blob_files", options.enable_blob_files),
+        ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
+        (
+            "data_block_index_type=kDataBlockBinaryAndHash",
+            table.data_block_index_type == DataBlockIndexType::BinaryAndHash,
+        ),
+        ("partition_filters", table.partition_filters),
+        ("max_successive_merges", options.max_successive_merges > 0),
+        ("sst_partitioner_factory", options.sst_partitioner_factory.prefix_len().is_some()),
+    ];
+    match refused.iter().find(|(_, used)| *used) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::not_supported(format!(
+            "{name} with comparator {}, whose keys have timestamps",
             order.name()
         ))),
     }
 }
+
+/// Most bytes of a timestamp: a log records the length in 16 bits, and every read copies one.
+const TIMESTAMP_BYTES_MAX: usize = 1024;
 
 /// Refuses options that look keys up by their hash where equal keys may have different hashes.
 /// RocksDB refuses only the last of them, and does not find keys with the others.

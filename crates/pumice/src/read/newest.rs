@@ -97,14 +97,14 @@ fn in_tables(
         let sorted = level.number() > 0 && !view.version.is_overlapping();
         let first = if sorted { level.find_file(&cf.icmp, seek_key) } else { 0 };
         for file in level.files().iter().skip(first) {
-            if order.compare(key, file.smallest_user_key()).is_lt() {
+            if order.compare_without_timestamp(key, file.smallest_user_key()).is_lt() {
                 if sorted {
                     break;
                 }
                 continue;
             }
             if file.largest_seq > since
-                && order.compare(key, file.largest_user_key()).is_le()
+                && order.compare_without_timestamp(key, file.largest_user_key()).is_le()
                 && in_table(cf, level.number(), file, (key, seek_key), since, options)?
             {
                 return Ok(true);

@@ -11,8 +11,17 @@ use pumice_table::{Extractor, TableIter};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::overlapping::OverlappingIterator;
+use crate::read::timed::TimedSource;
 
-/// A memtable, one L0 table, one sorted level, or all files of a version whose files overlap.
+/// A source that few cursors have.
+pub enum Rare {
+    /// All files, where they overlap.
+    Overlapping(OverlappingIterator),
+    /// What a time sees of all other sources.
+    Timed(TimedSource),
+}
+
+/// A memtable, one L0 table, one sorted level, or a rare source.
 pub enum Source {
     /// A mutable or immutable memtable.
     Mem(MemTableIter),
@@ -20,8 +29,50 @@ pub enum Source {
     Table(TableIter),
     /// A level at or below L1.
     Level(LevelIterator),
-    /// All files, where they overlap.
-    Overlapping(Box<OverlappingIterator>),
+    /// One of the others: a variant more here would cost each step of each cursor.
+    Rare(Box<Rare>),
+}
+
+macro_rules! each_rare {
+    ($self:ident, $iter:ident => $body:expr) => {
+        match $self {
+            Rare::Overlapping($iter) => $body,
+            Rare::Timed($iter) => $body,
+        }
+    };
+}
+
+impl InternalIterator for Rare {
+    fn valid(&self) -> bool {
+        each_rare!(self, i => i.valid())
+    }
+    fn seek_to_first(&mut self) {
+        each_rare!(self, i => i.seek_to_first());
+    }
+    fn seek_to_last(&mut self) {
+        each_rare!(self, i => i.seek_to_last());
+    }
+    fn seek(&mut self, target: InternalKey<'_>) {
+        each_rare!(self, i => i.seek(target));
+    }
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
+        each_rare!(self, i => i.seek_for_prev(target));
+    }
+    fn next(&mut self) {
+        each_rare!(self, i => i.next());
+    }
+    fn prev(&mut self) {
+        each_rare!(self, i => i.prev());
+    }
+    fn key(&self) -> InternalKey<'_> {
+        each_rare!(self, i => i.key())
+    }
+    fn value(&self) -> &[u8] {
+        each_rare!(self, i => i.value())
+    }
+    fn status(&self) -> Result<()> {
+        each_rare!(self, i => i.status())
+    }
 }
 
 macro_rules! each {
@@ -30,7 +81,7 @@ macro_rules! each {
             Source::Mem($iter) => $body,
             Source::Table($iter) => $body,
             Source::Level($iter) => $body,
-            Source::Overlapping($iter) => $body,
+            Source::Rare($iter) => $body,
         }
     };
 }
@@ -43,19 +94,42 @@ impl Source {
             Source::Mem(mem) => mem.scope_to_prefix(scope),
             Source::Table(table) => table.scope_to_prefix(scope),
             Source::Level(level) => level.scope_to_prefix(scope),
-            Source::Overlapping(files) => files.scope_to_prefix(scope),
+            Source::Rare(rare) => match &mut **rare {
+                Rare::Overlapping(files) => files.scope_to_prefix(scope),
+                // It finds everything.
+                Rare::Timed(_) => {}
+            },
         }
     }
 
     /// Whether it is a memtable.
     pub fn is_memtable(&self) -> bool {
-        matches!(self, Source::Mem(_))
+        match self {
+            Source::Mem(_) => true,
+            Source::Rare(rare) => matches!(&**rare, Rare::Timed(timed) if timed.is_memtable()),
+            Source::Table(_) | Source::Level(_) => false,
+        }
+    }
+
+    /// The timestamp of the entry that it is on, if it hides timestamps. Requires `valid`.
+    pub fn timestamp(&self) -> &[u8] {
+        match self {
+            Source::Rare(rare) => match &**rare {
+                Rare::Timed(timed) => timed.timestamp(),
+                Rare::Overlapping(_) => &[],
+            },
+            _ => &[],
+        }
     }
 
     /// The value is returned to a user. Requires `valid`.
     pub fn note_use(&self) {
         match self {
-            Source::Mem(_) | Source::Overlapping(_) => {}
+            Source::Mem(_) => {}
+            Source::Rare(rare) => match &**rare {
+                Rare::Timed(timed) => timed.note_use(),
+                Rare::Overlapping(_) => {}
+            },
             Source::Table(table) => table.note_use(),
             Source::Level(level) => level.note_use(),
         }
@@ -94,7 +168,7 @@ impl InternalIterator for Source {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek(target)),
             Source::Table(table) => table.seek(target),
             Source::Level(level) => level.seek(target),
-            Source::Overlapping(files) => files.seek(target),
+            Source::Rare(rare) => rare.seek(target),
         }
     }
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
@@ -102,7 +176,7 @@ impl InternalIterator for Source {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek_for_prev(target)),
             Source::Table(table) => table.seek_for_prev(target),
             Source::Level(level) => level.seek_for_prev(target),
-            Source::Overlapping(files) => files.seek_for_prev(target),
+            Source::Rare(rare) => rare.seek_for_prev(target),
         }
     }
     #[inline]

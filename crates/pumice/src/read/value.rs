@@ -39,7 +39,9 @@ impl EntryKind {
                 EntryKind::Converted
             }
             ValueType::Merge => EntryKind::Operand,
-            ValueType::Deletion | ValueType::SingleDeletion => EntryKind::Tombstone,
+            ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp => {
+                EntryKind::Tombstone
+            }
             _ => EntryKind::Unreadable,
         }
     }

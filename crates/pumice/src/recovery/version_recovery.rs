@@ -102,6 +102,8 @@ pub(crate) type FamilySpec<'a> = dyn Fn(u32, &str, Option<&str>) -> Result<Optio
 struct Family {
     name: String,
     comparator: Option<String>,
+    /// Its tables have no timestamps.
+    stripped: bool,
     log_number: Option<FileNumber>,
     /// The version built last; None before the first.
     built: Option<Arc<Version>>,
@@ -207,6 +209,7 @@ impl Family {
         Family {
             name: name.to_string(),
             comparator: None,
+            stripped: false,
             log_number: None,
             built: None,
             edits: Vec::new(),
@@ -225,12 +228,29 @@ impl Family {
                 None => return Ok(None),
             },
         };
+        self.check_timed(&version)?;
         self.built = Some(Arc::clone(&version));
         Ok(Some(RecoveredFamily {
             name: self.name.clone(),
             log_number: self.log_number.unwrap_or(0),
             version,
         }))
+    }
+
+    /// Refuses what is not read of keys with timestamps.
+    fn check_timed(&self, version: &Version) -> Result<()> {
+        if version.comparator().user.timestamp_size() == 0 {
+            return Ok(());
+        }
+        let stripped = version.all_files().any(|(_, file)| file.timestamps_stripped);
+        let what = if self.stripped || stripped {
+            "persist_user_defined_timestamps=false: tables without the timestamps of their keys"
+        } else if !version.blob_files().is_empty() {
+            "values in blob files of keys with timestamps"
+        } else {
+            return Ok(());
+        };
+        Err(Error::not_supported(format!("column family {}: {what}", self.name)))
     }
 
     /// The family as of now, which is not opened.
@@ -384,6 +404,7 @@ impl ManifestReplay {
         if let Some(name) = &edit.comparator {
             family.comparator = Some(name.clone());
         }
+        family.stripped |= edit.persist_user_defined_timestamps == Some(false);
         if let Some(number) = edit.log_number {
             // A lower number than before is ignored, as RocksDB does.
             family.log_number = Some(family.log_number.unwrap_or(0).max(number));
@@ -392,7 +413,8 @@ impl ManifestReplay {
             || !edit.deleted_files.is_empty()
             || !edit.compact_cursors.is_empty()
             || !edit.blob_additions.is_empty()
-            || !edit.blob_garbage.is_empty();
+            || !edit.blob_garbage.is_empty()
+            || edit.full_history_ts_low.is_some();
         if touches_files {
             family.edits.push(edit);
         }

@@ -60,16 +60,17 @@ impl RepairContext<'_> {
     pub fn comparator_of(&self, family: &str, found: Option<&str>) -> Result<Comparator> {
         let given = &self.options_of(family)?.comparator;
         let Some(found) = found.filter(|found| !found.is_empty() && *found != given.name()) else {
-            return Ok(given.clone());
+            return without_timestamps(given.clone());
         };
         let mut named = self.named.iter().map(|descriptor| &descriptor.options.comparator);
         let other = || named.find(|order| order.name() == found).cloned();
-        Comparator::builtin(found).or_else(other).ok_or_else(|| {
+        let order = Comparator::builtin(found).or_else(other).ok_or_else(|| {
             Error::invalid_argument(format!(
                 "{}: does not match existing comparator {found} of column family {family}",
                 given.name()
             ))
-        })
+        });
+        without_timestamps(order?)
     }
 
     /// A column family with the order that was found in its files.
@@ -85,6 +86,18 @@ impl RepairContext<'_> {
             options: Arc::new(self.options_of(name)?.clone()),
             log_number: 0,
         })
+    }
+}
+
+/// Refuses an order with timestamps: what is left of a key's history would have to be put in order
+/// by them.
+fn without_timestamps(order: Comparator) -> Result<Comparator> {
+    match order.timestamp_size() {
+        0 => Ok(order),
+        _ => Err(Error::not_supported(format!(
+            "repair of keys with user-defined timestamps, in the order {}",
+            order.name()
+        ))),
     }
 }
 

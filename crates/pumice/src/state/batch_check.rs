@@ -6,6 +6,7 @@ use pumice_base::{Comparator, Error, Result, UserKey, ValueType};
 
 use crate::commit::batch::{BatchRecord, WriteBatch};
 use crate::state::CfMap;
+use crate::version::family::CfData;
 
 /// What a batch has.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(crate) fn check_batch(
     ignore_missing: bool,
 ) -> Result<Found> {
     let mut found = Found::default();
+    let mut timed: Vec<(&CfData, u32)> = Vec::new();
+    updates.stamps().check_set()?;
     for record in updates.iter() {
         let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
             continue;
@@ -33,6 +36,9 @@ pub(crate) fn check_batch(
             }
             return Err(Error::invalid_argument("Invalid column family specified in write batch"));
         };
+        if cf.timestamp_size > 0 || !updates.stamps().is_empty() {
+            check_timed(&mut timed, cf, value_type, key)?;
+        }
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
             ValueType::WideColumnEntity => {}
@@ -47,7 +53,32 @@ pub(crate) fn check_batch(
             other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
         }
     }
+    timed.iter().try_for_each(|(cf, keys)| updates.stamps().check(cf, *keys))?;
     Ok(found)
+}
+
+/// Counts an update of a batch with timestamps, of `cf` with or without.
+#[cold]
+fn check_timed<'c>(
+    timed: &mut Vec<(&'c CfData, u32)>,
+    cf: &'c CfData,
+    value_type: ValueType,
+    key: &[u8],
+) -> Result<()> {
+    if cf.timestamp_size > 0 && value_type == ValueType::RangeDeletion {
+        return Err(Error::not_supported(format!(
+            "deletions of ranges in column family {}, which enables timestamp",
+            cf.name
+        )));
+    }
+    if key.len() < cf.timestamp_size {
+        return Err(Error::invalid_argument("a key of the batch is shorter than its timestamp"));
+    }
+    match timed.iter_mut().find(|(known, _)| std::ptr::eq(*known, cf)) {
+        Some((_, keys)) => *keys += 1,
+        None => timed.push((cf, 1)),
+    }
+    Ok(())
 }
 
 /// A range must not end before it begins.

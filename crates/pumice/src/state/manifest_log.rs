@@ -108,10 +108,11 @@ pub(crate) fn recovering() -> Error {
     Error::aborted("the database is recovering from a failed log")
 }
 
-/// The column family's version after `edit`; None if it touches no file.
+/// The column family's version after `edit`; None if it touches no file and no history.
 pub(crate) fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
     let blobs = !edit.blob_additions.is_empty() || !edit.blob_garbage.is_empty();
-    if edit.new_files.is_empty() && edit.deleted_files.is_empty() && !blobs {
+    let files = !edit.new_files.is_empty() || !edit.deleted_files.is_empty();
+    if !files && !blobs && edit.full_history_ts_low.is_none() {
         return Ok(None);
     }
     let mut builder = VersionBuilder::new(Arc::clone(&cf.version));
@@ -192,6 +193,7 @@ impl DbState {
                 next_file_number: Some(0),
                 ..VersionEdit::default()
             };
+            files.full_history_ts_low = cf.version.full_history_ts_low().map(|low| low.to_vec());
             for (level, file) in cf.version.all_files() {
                 files.new_files.push((level, Arc::clone(file)));
             }

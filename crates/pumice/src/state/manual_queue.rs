@@ -3,6 +3,7 @@
 //! Thread safety: `ManualQueue` belongs to the state lock.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pumice_base::{Error, Result, SubCode};
 use pumice_env::filename::PathId;
@@ -20,6 +21,8 @@ pub(crate) struct ManualPiece {
     pub resume_at: Option<Vec<u8>>,
     /// The caller's switch.
     pub canceled: Option<CancelFlag>,
+    /// See [`CallerSettings::trim_above`].
+    pub trim_above: Option<Arc<[u8]>>,
 }
 
 /// What a job wrote.
@@ -38,6 +41,8 @@ pub(crate) struct CallerSettings {
     pub max_subcompactions: usize,
     /// The switch that ends it.
     pub canceled: Option<CancelFlag>,
+    /// Versions with newer timestamps are dropped; None: none are.
+    pub trim_above: Option<Arc<[u8]>>,
 }
 
 /// One level of a manual compaction, done in pieces.

@@ -86,9 +86,11 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let mut bytes = 0;
     let Some(&(mut last, _)) = starts.first() else { return points };
     for &(key, size) in &starts {
-        let fresh = comparator.compare(key, last).is_gt();
+        let fresh = comparator.compare_without_timestamp(key, last).is_gt();
         if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
-            points.push(key.to_vec());
+            // All versions of a key go to one part.
+            let bare = comparator.without_timestamp(key).as_bytes();
+            points.push(comparator.at_newest(bare));
             last = key;
         }
         bytes += size;

@@ -238,6 +238,7 @@ impl OutputFile {
     /// file is then useless and must not be installed.
     pub fn finish(mut self, env: &dyn OutputEnv, cf: &CfData) -> Result<WrittenFile> {
         let largest = self.largest(cf);
+        let (min_timestamp, max_timestamp) = self.collectors.times().cloned().unwrap_or_default();
         let marked_for_compaction = self.collectors.finish(&mut self.builder)?;
         self.builder.finish()?;
         let timer = env.statistics().timer();
@@ -266,6 +267,8 @@ impl OutputFile {
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction,
+            min_timestamp,
+            max_timestamp,
             oldest_blob_file_number: self.references.oldest(),
             file_checksum: checksum.value,
             file_checksum_func_name: checksum.function,

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: one owner, the table's writer. They are user code: a panic ends the job.
 
-use pumice_base::{Error, InternalKey, Result};
+use pumice_base::{Comparator, Error, InternalKey, Result, UserKey};
 use pumice_table::TableBuilder;
 
 use crate::options::{CollectorContext, ColumnFamilyOptions, EntryType, TablePropertiesCollector};
@@ -10,9 +10,40 @@ use crate::options::{CollectorContext, ColumnFamilyOptions, EntryType, TableProp
 /// Prefix of property names that are reserved.
 const TAKEN: &str = "rocksdb.";
 
+/// The properties that have the oldest and the newest timestamp of the keys.
+pub(crate) const TIMESTAMP_MIN: &str = "rocksdb.timestamp_min";
+pub(crate) const TIMESTAMP_MAX: &str = "rocksdb.timestamp_max";
+
 /// See the module head.
 #[derive(Default)]
-pub(crate) struct Collectors(Vec<Box<dyn TablePropertiesCollector>>);
+pub(crate) struct Collectors {
+    /// The user's.
+    own: Vec<Box<dyn TablePropertiesCollector>>,
+    times: Option<Times>,
+}
+
+/// The timestamps of a table's keys.
+struct Times {
+    order: Comparator,
+    /// The oldest and the newest; None before the first key.
+    range: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Times {
+    fn add(&mut self, key: UserKey<'_>) {
+        let time = self.order.timestamp_of(key);
+        let Some((oldest, newest)) = &mut self.range else {
+            self.range = Some((time.to_vec(), time.to_vec()));
+            return;
+        };
+        if self.order.compare_timestamp(time, oldest).is_lt() {
+            *oldest = time.to_vec();
+        }
+        if self.order.compare_timestamp(time, newest).is_gt() {
+            *newest = time.to_vec();
+        }
+    }
+}
 
 impl Collectors {
     /// The collectors that `options` ask for.
@@ -23,7 +54,17 @@ impl Collectors {
             level_at_creation: level,
             num_levels: options.num_levels,
         };
-        Collectors(factories.iter().filter_map(|f| f.create_collector(&context)).collect())
+        let order = &options.comparator;
+        Collectors {
+            own: factories.iter().filter_map(|f| f.create_collector(&context)).collect(),
+            times: (order.timestamp_size() > 0)
+                .then(|| Times { order: order.clone(), range: None }),
+        }
+    }
+
+    /// The oldest and the newest timestamp of the keys so far, if they have some.
+    pub fn times(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
+        self.times.as_ref()?.range.as_ref()
     }
 
     /// The names of the collectors, for the properties of the table.
@@ -35,7 +76,7 @@ impl Collectors {
     /// There is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.own.is_empty() && self.times.is_none()
     }
 
     /// The table gets this entry.
@@ -43,7 +84,10 @@ impl Collectors {
     pub fn add(&mut self, ikey: InternalKey<'_>, value: &[u8], file_bytes: u64) {
         let (sequence, tag) = ikey.sequence_and_type();
         let (key, entry_type) = (ikey.user_key().as_bytes(), EntryType::of(tag));
-        for collector in &mut self.0 {
+        if let Some(times) = &mut self.times {
+            times.add(ikey.user_key());
+        }
+        for collector in &mut self.own {
             collector.add(key, value, entry_type, sequence, file_bytes);
         }
     }
@@ -54,7 +98,11 @@ impl Collectors {
     /// # Errors
     /// InvalidArgument for a reserved name.
     pub fn finish(&mut self, builder: &mut TableBuilder) -> Result<bool> {
-        for collector in &mut self.0 {
+        if let Some((oldest, newest)) = self.times() {
+            builder.collect_property(TIMESTAMP_MIN, oldest);
+            builder.collect_property(TIMESTAMP_MAX, newest);
+        }
+        for collector in &mut self.own {
             for (name, value) in collector.finish() {
                 if name.starts_with(TAKEN) {
                     return Err(Error::invalid_argument(format!(
@@ -64,6 +112,6 @@ impl Collectors {
                 builder.collect_property(&name, &value);
             }
         }
-        Ok(self.0.iter().any(|collector| collector.needs_compaction()))
+        Ok(self.own.iter().any(|collector| collector.needs_compaction()))
     }
 }

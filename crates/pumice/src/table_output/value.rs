@@ -29,6 +29,8 @@ pub(crate) enum InputKind {
     /// An operand of a merge.
     Operand,
     Deletion,
+    /// A deletion at a timestamp.
+    TimedDeletion,
     /// No table has such entries.
     Unknown,
 }
@@ -44,6 +46,7 @@ impl InputKind {
             Some(ValueType::ValuePreferredSeqno) => InputKind::Untouched,
             Some(ValueType::Merge) => InputKind::Operand,
             Some(ValueType::Deletion) => InputKind::Deletion,
+            Some(ValueType::DeletionWithTimestamp) => InputKind::TimedDeletion,
             _ => InputKind::Unknown,
         }
     }

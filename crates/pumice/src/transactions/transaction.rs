@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pumice_base::{Error, ValueType};
 
-use crate::batch_index::{BaseDeltaIterator, BatchView, SharedBatch};
+use crate::batch_index::{BaseDeltaIterator, BatchView, SharedBatch, no_timestamps};
 use crate::batch_index::{WriteBatchWithIndex, lookup::Answer};
 use crate::commit::batch::BatchRecord;
 use crate::db::forms::*;
@@ -281,6 +281,9 @@ impl Transaction {
         exclusive: bool,
         validate: bool,
     ) -> Result<()> {
+        if cf.data.timestamp_size > 0 {
+            return Err(no_timestamps(cf));
+        }
         let how = Use { read_only: true, exclusive, validate };
         self.inner.acquire(&mut self.inner.content.lock(), cf, key, how)
     }
@@ -414,6 +417,9 @@ impl Transaction {
         value: &[u8],
         how: Use,
     ) -> Result<()> {
+        if cf.data.timestamp_size > 0 {
+            return Err(no_timestamps(cf));
+        }
         let mut content = self.inner.content.lock();
         if kind == ValueType::Merge && self.inner.db.live(cf)?.merge_operator().is_none() {
             return Err(Error::not_supported("Provide a merge_operator when opening DB"));

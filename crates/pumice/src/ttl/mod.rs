@@ -298,6 +298,14 @@ fn lifetime(ttl: i32) -> Option<u64> {
 }
 
 /// `options` of a column family whose values live for `ttl`.
+/// Refuses keys with timestamps: values would expire by a time that is not theirs.
+fn check_order(options: &ColumnFamilyOptions) -> Result<()> {
+    match options.comparator.timestamp_size() {
+        0 => Ok(()),
+        _ => Err(Error::not_supported("a time to live of keys with timestamps")),
+    }
+}
+
 fn expiring(options: &ColumnFamilyOptions, ttl: &Arc<AtomicI32>) -> ColumnFamilyOptions {
     let mut options = options.clone();
     if let Some(seconds) = lifetime(ttl.load(Ordering::Relaxed)) {
@@ -381,6 +389,7 @@ impl DbWithTtl {
         let descriptor = |((family, _), ttl): (&TtlDescriptor, &Arc<AtomicI32>)| {
             ColumnFamilyDescriptor::new(family.name.as_str(), expiring(&family.options, ttl))
         };
+        families.iter().try_for_each(|(family, _)| check_order(&family.options))?;
         let families: Vec<_> = families.iter().zip(&ttls).map(descriptor).collect();
         let (db, handles) = open(&families)?;
         let ttls = handles.iter().map(ColumnFamily::id).zip(ttls).collect();
@@ -403,6 +412,7 @@ impl DbWithTtl {
         name: &str,
         ttl: i32,
     ) -> Result<ColumnFamily> {
+        check_order(options)?;
         let ttl = Arc::new(AtomicI32::new(ttl));
         let family = self.db.create_column_family(&expiring(options, &ttl), name)?;
         self.ttls.lock().push((family.id(), ttl));

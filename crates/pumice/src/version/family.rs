@@ -47,6 +47,8 @@ pub struct CfData {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) icmp: InternalKeyComparator,
+    /// Bytes of the timestamp that each key ends with; 0 for none.
+    pub(crate) timestamp_size: usize,
     pub(crate) super_version: ArcSwap<SuperVersion>,
     /// Ingestions so far. Grows before a sequence number that sees the files is published, and
     /// before the super version that holds them.
@@ -92,6 +94,7 @@ impl CfData {
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
+            timestamp_size: options.comparator.timestamp_size(),
             super_version: ArcSwap::new(first),
             ingestions: AtomicU64::new(0),
             ingested_seq: AtomicU64::new(0),
@@ -220,7 +223,11 @@ impl CfData {
 
 /// The filter of a new memtable.
 fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
-    let ratio = options.memtable_prefix_bloom_size_ratio;
+    // Of keys with timestamps it would have to leave these out; it only saves time.
+    let ratio = match options.comparator.timestamp_size() {
+        0 => options.memtable_prefix_bloom_size_ratio,
+        _ => 0.0,
+    };
     BloomOptions {
         bytes: to_usize(round_down_u64(options.write_buffer_size as f64 * ratio))
             .min(MAX_BLOOM_BYTES),
@@ -254,7 +261,11 @@ pub(crate) fn new_memtable(
             bloom: memtable_bloom(options),
             // Resolving a merge needs the one who adds to be the only one (`engine::write_merge`).
             concurrent_adds: options.max_successive_merges == 0,
-            dead_run_min: options.min_tombstones_for_range_conversion,
+            // Which keys are deleted depends on the timestamp that one reads at.
+            dead_run_min: match comparator.user.timestamp_size() {
+                0 => options.min_tombstones_for_range_conversion,
+                _ => 0,
+            },
             write_buffer_manager: manager,
         },
         id,

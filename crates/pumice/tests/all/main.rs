@@ -18,5 +18,6 @@ mod files;
 mod read;
 mod stats;
 mod tasks;
+mod timestamps;
 mod whole;
 mod write;

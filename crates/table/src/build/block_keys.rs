@@ -44,6 +44,8 @@ pub(crate) struct BlockKeys {
     /// one vector.
     len: u32,
     ends: Vec<u32>,
+    /// Bytes of the timestamp at the end of each user key.
+    timestamp: usize,
 }
 
 /// Room for one more key.
@@ -78,8 +80,10 @@ fn put_key(to: &mut [u8], ikey: &[u8]) {
     copy_key(key_to, ikey);
 }
 
-fn user_key_bytes(ikey: &[u8]) -> &[u8] {
-    InternalKey::new(ikey).user_key().as_bytes()
+/// The user key without its timestamp of that many bytes.
+fn user_key_bytes(ikey: &[u8], timestamp: usize) -> &[u8] {
+    let key = InternalKey::new(ikey).user_key().as_bytes();
+    &key[..key.len().saturating_sub(timestamp)]
 }
 
 /// Keys with their lengths, one after another.
@@ -98,6 +102,11 @@ impl<'a> Iterator for Keys<'a> {
 }
 
 impl BlockKeys {
+    /// No keys yet, of which `user_keys` leaves out timestamps of that many bytes.
+    pub fn with_timestamps(timestamp: usize) -> Self {
+        BlockKeys { timestamp, ..BlockKeys::default() }
+    }
+
     /// Room for one more key of `bytes` bytes, if there is some left: each bound is checked here,
     /// once.
     #[inline(always)]
@@ -162,7 +171,7 @@ impl BlockKeys {
 
     /// The user keys, in order; versions of a key repeat it.
     pub fn user_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.all().map(user_key_bytes)
+        self.all().map(|key| user_key_bytes(key, self.timestamp))
     }
 
     /// Indexes the keys so far, for access to one in the middle.
@@ -192,7 +201,9 @@ impl BlockKeys {
     #[inline]
     pub fn user_keys_in(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let start = if range.start == 0 { 0 } else { self.ends[range.start - 1] as usize };
-        Keys(&self.bytes[start..self.used]).take(range.len()).map(user_key_bytes)
+        Keys(&self.bytes[start..self.used])
+            .take(range.len())
+            .map(|key| user_key_bytes(key, self.timestamp))
     }
 
     /// Forgets the keys and keeps their memory.
@@ -235,9 +246,9 @@ mod tests {
             assert_eq!(keys.first(), list[0]);
             assert!(list.iter().enumerate().all(|(i, key)| keys.get(i) == key));
             assert_eq!(keys.bytes(), list.iter().map(Vec::len).sum::<usize>());
-            assert!(keys.user_keys().eq(list.iter().map(|key| user_key_bytes(key))));
+            assert!(keys.user_keys().eq(list.iter().map(|key| user_key_bytes(key, 0))));
             for from in 0..=list.len() {
-                let part = list[from..].iter().map(|key| user_key_bytes(key));
+                let part = list[from..].iter().map(|key| user_key_bytes(key, 0));
                 assert!(keys.user_keys_in(from..list.len()).eq(part));
             }
             assert_eq!(keys.len(), list.len());

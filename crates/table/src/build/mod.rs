@@ -134,7 +134,7 @@ impl TableBuilder {
         let serial = Serial::new(sink(&context, writer)?, codec)?;
         Ok(TableBuilder {
             path,
-            keys: BlockKeys::default(),
+            keys: BlockKeys::with_timestamps(context.comparator.user.timestamp_size()),
             data,
             end,
             hash,

@@ -475,7 +475,9 @@ impl Table {
         if context.skip_filters || self.options.filter_policy.is_none() {
             return Ok(());
         }
-        if partitioned && handle.size == 0 {
+        let timestamp = self.comparator.user.timestamp_size();
+        // A partition ends with some version of a key: lookups of older ones would miss it.
+        if partitioned && (handle.size == 0 || timestamp > 0) {
             return Ok(());
         }
         let properties = &self.properties;
@@ -505,7 +507,9 @@ impl Table {
             block,
             partitioned,
             partitions,
-            whole_keys,
+            whole_keys: whole_keys && timestamp == 0,
+            timestamp,
+            bare_keys: whole_keys && timestamp > 0,
             prefix,
             prefix_is_configured,
         });

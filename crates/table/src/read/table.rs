@@ -42,12 +42,25 @@ pub(crate) struct TableFilter {
     pub block: MetaBlock,
     pub partitioned: bool,
     pub partitions: HeldPartitions,
-    /// The filter holds whole user keys.
+    /// The filter holds whole user keys, which have no timestamps.
     pub whole_keys: bool,
+    /// Bytes of the timestamps of user keys, which the filter leaves out.
+    pub timestamp: usize,
+    /// There are timestamps, and the filter holds whole user keys without them.
+    pub bare_keys: bool,
     /// The filter holds prefixes under this extractor, the one of the table's properties.
     pub prefix: Option<Extractor>,
     /// The column family has that extractor too, so its prefix seeks can use the filter.
     pub prefix_is_configured: bool,
+}
+
+impl TableFilter {
+    /// What the filter holds of a user key, unless that is all of it: the key without its
+    /// timestamp, or its prefix.
+    fn part_of<'k>(&self, user: &'k [u8]) -> Option<&'k [u8]> {
+        let bare = &user[..user.len().saturating_sub(self.timestamp)];
+        if self.bare_keys { Some(bare) } else { self.prefix.as_ref()?.prefix(bare) }
+    }
 }
 
 /// The direction in which an iterator searches for its match.
@@ -378,8 +391,8 @@ impl Table {
         let probe = if filter.whole_keys || planted::is(Bug::PrefixesAskedForKeys) {
             (user, hash)
         } else {
-            match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
-                Some(prefix) => (prefix, hash64(prefix)),
+            match filter.part_of(user) {
+                Some(part) => (part, hash64(part)),
                 None => return Ok(Verdict::Unknown),
             }
         };

@@ -3,6 +3,7 @@
 //!
 //! Thread safety: plain functions.
 
+use super::stamps::Stamps;
 use super::{BatchRecord, HEADER_LEN, WriteBatch, check, check_record, records};
 use pumice_base::{Error, Result, SizeLimits, ValueType};
 
@@ -24,8 +25,30 @@ impl WriteBatch {
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
+        batch.stamps = Stamps::whole();
         (batch.range_bytes, batch.refused) = (range_bytes, refused);
         Ok(batch)
+    }
+
+    /// The wire form of the records whose column family `wanted` accepts.
+    pub(crate) fn filtered(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<u8>> {
+        let mut kept = WriteBatch::with_limits(self.limits);
+        let mut from = HEADER_LEN;
+        let mut records = self.iter();
+        while let Some(record) = records.next() {
+            let to = self.rep.len() - records.rest().len();
+            let counts = match record? {
+                BatchRecord::Entry { column_family, .. } if !wanted(column_family) => {
+                    from = to;
+                    continue;
+                }
+                record => matches!(record, BatchRecord::Entry { .. }),
+            };
+            kept.rep.extend_from_slice(&self.rep[from..to]);
+            kept.set_count(kept.count() + u32::from(counts));
+            from = to;
+        }
+        Ok(kept.rep)
     }
 
     /// An empty batch whose write fails with `error`.

@@ -19,6 +19,7 @@ use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType,
 
 pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
+use crate::commit::batch::stamps::Stamps;
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
 use crate::version::family::ColumnFamily;
@@ -62,6 +63,7 @@ pub struct WriteBatch {
     refused: Option<Error>,
     /// The database whose handles were used, if any were.
     owner: Option<Weak<dyn SnapshotOwner>>,
+    stamps: Stamps,
 }
 
 /// A state to roll back to.
@@ -71,6 +73,7 @@ struct SavePoint {
     count: u32,
     range_bytes: usize,
     refused: Option<Error>,
+    stamps: Stamps,
 }
 
 impl std::fmt::Debug for WriteBatch {
@@ -115,6 +118,7 @@ impl WriteBatch {
             range_bytes: 0,
             refused: None,
             owner: None,
+            stamps: Stamps::default(),
         }
     }
 
@@ -136,7 +140,8 @@ impl WriteBatch {
             range_bytes += check_record(&record?, limits)?;
         }
         limits.check_batch(data.len(), range_bytes)?;
-        Ok(WriteBatch { range_bytes, ..Self::from_parts(data.to_vec(), limits) })
+        let stamps = Stamps::whole();
+        Ok(WriteBatch { range_bytes, stamps, ..Self::from_parts(data.to_vec(), limits) })
     }
 
     /// Ok if every update so far is in the batch.
@@ -179,6 +184,7 @@ impl WriteBatch {
         self.range_bytes = 0;
         self.refused = None;
         self.owner = None;
+        self.stamps.clear();
     }
 
     /// Sets `key` to `value` in column family `cf`.
@@ -189,8 +195,8 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) {
-        let (id, key, value) = (self.family(&cf), key.as_ref(), value.as_ref());
-        self.add(id, key, Some(value), ValueType::Value, ValueType::ColumnFamilyValue);
+        let (key, value) = (key.as_ref(), Some(value.as_ref()));
+        self.update(&cf, key, value, ValueType::Value, ValueType::ColumnFamilyValue);
     }
     /// As [`WriteBatch::put_cf`], without the bytes of `value`, which the caller has to append to
     /// the wire form.
@@ -204,15 +210,14 @@ impl WriteBatch {
     /// Deletes `key` in column family `cf`.
     #[inline]
     pub fn delete_cf(&mut self, cf: impl UpdateFamily, key: impl AsRef<[u8]>) {
-        let id = self.family(&cf);
-        self.add(id, key.as_ref(), None, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
+        let (short, long) = (ValueType::Deletion, ValueType::ColumnFamilyDeletion);
+        self.update(&cf, key.as_ref(), None, short, long);
     }
     /// Deletes `key`, which was put exactly once since its last deletion.
     #[inline]
     pub fn single_delete_cf(&mut self, cf: impl UpdateFamily, key: impl AsRef<[u8]>) {
-        let (id, key) = (self.family(&cf), key.as_ref());
         let (short, long) = (ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
-        self.add(id, key, None, short, long);
+        self.update(&cf, key.as_ref(), None, short, long);
     }
     /// Adds a merge operand to `key`.
     #[inline]
@@ -222,8 +227,8 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) {
-        let (id, key, operand) = (self.family(&cf), key.as_ref(), operand.as_ref());
-        self.add(id, key, Some(operand), ValueType::Merge, ValueType::ColumnFamilyMerge);
+        let (key, operand) = (key.as_ref(), Some(operand.as_ref()));
+        self.update(&cf, key, operand, ValueType::Merge, ValueType::ColumnFamilyMerge);
     }
     /// Deletes every key in `[begin, end)`.
     pub fn delete_range_cf(
@@ -288,6 +293,24 @@ impl WriteBatch {
         }
     }
 
+    /// Adds an update of a key without a timestamp.
+    #[inline]
+    fn update(
+        &mut self,
+        cf: &impl UpdateFamily,
+        key: &[u8],
+        value: Option<&[u8]>,
+        short: ValueType,
+        long: ValueType,
+    ) {
+        let id = self.family(cf);
+        match cf.handle() {
+            Some(cf) if cf.data.timestamp_size > 0 => {
+                self.add_unset(cf, key, value, (short, long));
+            }
+            _ => self.add(id, key, value, short, long),
+        }
+    }
     #[inline]
     fn add(
         &mut self,
@@ -350,6 +373,7 @@ impl WriteBatch {
         // Every record has at least two bytes, so the count of records cannot overflow 32 bits.
         let total = self.count() + other.count();
         self.rep.extend_from_slice(records);
+        self.stamps.append(&other.stamps);
         self.range_bytes = range_bytes;
         self.set_count(total);
     }
@@ -361,6 +385,7 @@ impl WriteBatch {
             count: self.count(),
             range_bytes: self.range_bytes,
             refused: self.refused.clone(),
+            stamps: self.stamps.clone(),
         });
     }
 
@@ -374,6 +399,7 @@ impl WriteBatch {
         self.set_count(point.count);
         self.range_bytes = point.range_bytes;
         self.refused = point.refused;
+        self.stamps = point.stamps;
         Ok(())
     }
 
@@ -405,6 +431,11 @@ impl WriteBatch {
     /// NotFound if there is none.
     pub fn pop_save_point(&mut self) -> Result<()> {
         self.save_points.pop().map(drop).ok_or_else(|| Error::not_found("no save point"))
+    }
+
+    /// Which keys have timestamps.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
     }
 
     /// The records in order.
@@ -477,27 +508,6 @@ impl WriteBatch {
     /// Puts back what [`WriteBatch::take_rep`] took.
     pub(crate) fn restore(&mut self, rep: Vec<u8>) {
         self.rep = rep;
-    }
-
-    /// The wire form of the records whose column family `wanted` accepts.
-    pub(crate) fn filtered(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<u8>> {
-        let mut kept = WriteBatch::with_limits(self.limits);
-        let mut from = HEADER_LEN;
-        let mut records = self.iter();
-        while let Some(record) = records.next() {
-            let to = self.rep.len() - records.rest().len();
-            let counts = match record? {
-                BatchRecord::Entry { column_family, .. } if !wanted(column_family) => {
-                    from = to;
-                    continue;
-                }
-                record => matches!(record, BatchRecord::Entry { .. }),
-            };
-            kept.rep.extend_from_slice(&self.rep[from..to]);
-            kept.set_count(kept.count() + u32::from(counts));
-            from = to;
-        }
-        Ok(kept.rep)
     }
 }
 
@@ -574,5 +584,6 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
 mod entities;
 pub(crate) mod logged;
 mod records;
+mod stamps;
 #[cfg(test)]
 mod tests;

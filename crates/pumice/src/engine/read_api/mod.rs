@@ -1,10 +1,11 @@
 //! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
-use pumice_base::{Error, Result, SequenceNumber};
+use pumice_base::{Error, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
@@ -26,7 +27,10 @@ use crate::read::newest::{Newer, newer_than};
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
-use crate::read::source::Source;
+use crate::read::source::{Rare, Source};
+use crate::read::timed::{
+    Look, TimedSource, TimedValue, check_history, read_time, stamped, wrong_method,
+};
 use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
@@ -106,7 +110,7 @@ fn sources(
             wanted(table)
         };
         let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
-        sources.push(Source::Overlapping(Box::new(files)));
+        sources.push(Source::Rare(Box::new(Rare::Overlapping(files))));
         return Ok(sources);
     }
     for (number, level) in version.levels().iter().enumerate() {
@@ -211,6 +215,9 @@ pub(crate) fn get_operands(
     db.check_snapshot(options)?;
     db.life.check_caller()?;
     fiber::spend(cost::GET);
+    let time = read_time(cf, options)?;
+    let timed = time.map(|time| stamped(key, time));
+    let key = timed.as_deref().unwrap_or(key);
     let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
         operands::get_operands(cf, view, table, (sequence, key), go_on, hits)
     };
@@ -271,12 +278,65 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         fiber::spend(cost::GET);
+        if cf.timestamp_size > 0 || options.timestamp.is_some() {
+            let found = self.get_at(options, cf, key)?;
+            return Ok(found.map(|(value, _)| value));
+        }
         if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
         {
             return self.get_observed(options, cf, key);
         }
         let (super_version, sequence) = self.view(cf, options);
         get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
+    }
+
+    /// The value or columns of `key` as of the time of `options`, with their timestamp.
+    ///
+    /// # Errors
+    /// Those of `get`; InvalidArgument for a time that is missing, of the wrong length, or before
+    /// the history that is kept; for any time in a family without timestamps.
+    #[inline(never)]
+    pub(crate) fn get_at<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<TimedValue<W>>> {
+        self.check_snapshot(options)?;
+        self.life.check_caller()?;
+        let Some(time) = read_time(cf, options)? else {
+            return Err(wrong_method(cf));
+        };
+        let key = stamped(key, time);
+        let found_at = RefCell::new(Vec::new());
+        let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+            check_history(cf, view, time)?;
+            get::timed::get_at::<W>(cf, view, table, (sequence, &key), &found_at, hits)
+        };
+        let found = observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))?;
+        Ok(found.map(|value| (value, found_at.into_inner())))
+    }
+
+    /// [`DbInner::get_at`] of several keys in one state.
+    #[cold]
+    pub(crate) fn multi_get_at<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<TimedValue<W>>>> {
+        let mut options = options.clone();
+        if options.snapshot.is_none() && !self.dir.secondary {
+            options.snapshot = Some(self.snapshot(Purpose::Reads));
+        }
+        // As in RocksDB a family that does not fit fails all.
+        let fits = keys.iter().try_for_each(|(cf, _)| match read_time(&cf.data, &options)? {
+            Some(_) => Ok(()),
+            None => Err(wrong_method(&cf.data)),
+        });
+        if let Err(error) = fits {
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
+        keys.iter().map(|(cf, key)| self.get_at(&options, &cf.data, key)).collect()
     }
 
     /// Whether `key` was written after the snapshot of `options`; false without one.
@@ -289,6 +349,8 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         let Some(snapshot) = &options.snapshot else { return Ok(false) };
+        let newest = cf.comparator().at_newest(key);
+        let key = if cf.timestamp_size > 0 { &newest[..] } else { key };
         let (view, table) = (cf.super_version.load(), point_options(options));
         let newer = newer_than(cf, &view, key, snapshot.sequence_number(), Some(&table))?;
         Ok(newer == Newer::Yes)
@@ -316,6 +378,11 @@ impl DbInner {
     ) -> Vec<Result<Option<W>>> {
         if keys.is_empty() {
             return Vec::new();
+        }
+        if options.timestamp.is_some() || keys.iter().any(|(cf, _)| cf.data.timestamp_size > 0) {
+            let found = self.multi_get_at::<W>(options, keys);
+            let value = |found: Option<TimedValue<W>>| found.map(|(value, _)| value);
+            return found.into_iter().map(|found| found.map(value)).collect();
         }
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
@@ -368,13 +435,15 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         fiber::spend(cost::ITERATOR);
+        let look = Look::of(cf, options)?;
         let view = self.iterator_view(options, cf)?;
-        let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
+        let bounds = (options.iterate_lower_bound.as_ref(), options.iterate_upper_bound.as_ref());
         let snapshot = options.snapshot.clone();
         let mut iterator = DbIterator::new(
             view,
             Arc::clone(cf),
             bounds,
+            look,
             snapshot,
             self.reports.statistics.as_ref(),
         );
@@ -398,8 +467,15 @@ impl DbInner {
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
+        let look = Look::of(cf, options)?;
         let mut range_dels = RangeDels::new(sequence);
-        let table = table_options(options);
+        let mut table = table_options(options);
+        if let Some(look) = &look {
+            check_history(cf, &super_version, look.time())?;
+            // Tables have keys with timestamps, and bounds have none.
+            table.auto_prefix_mode = false;
+            table.iterate_upper_bound = None;
+        }
         let sources = activity::during(IoActivity::DbIterator, || {
             let filter = options.table_filter.as_ref();
             sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
@@ -407,7 +483,12 @@ impl DbInner {
         if options.ignore_range_deletions {
             range_dels = RangeDels::new(sequence);
         }
-        let inner = MergingIterator::new(cf.icmp.clone(), sources);
+        let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
+        if let Some(look) = look {
+            let order = InternalKeyComparator::new(look.order());
+            let timed = Box::new(Rare::Timed(TimedSource::new(inner, *look, sequence)));
+            inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
+        }
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let prefix = tables.extractor().filter(|_| by_prefix).cloned();
         let blob_reads = BlobReads::of(&table);

@@ -9,16 +9,17 @@
 
 mod elsewhere;
 pub(crate) mod operands;
+mod overlapping;
+pub(crate) mod timed;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pumice_base::hash::hash64;
-use pumice_base::key::{
-    self, InternalKey, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key,
-};
-use pumice_base::{Error, InternalIterator, Result, SequenceNumber, UserKey, ValueType};
+use pumice_base::key::{self, InternalKey, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
+use pumice_base::{Error, Result, SequenceNumber, UserKey, ValueType};
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
-use pumice_manifest::{FileMetaData, Version};
+use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
@@ -27,7 +28,6 @@ use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::merge_for_read;
-use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
 use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge};
@@ -115,6 +115,8 @@ struct Lookup<'a> {
     columns: bool,
     /// The operands are wanted, and older ones only while this returns true for the last one seen.
     unmerged: Option<ContinueCallback<'a>>,
+    /// Gets the timestamp of the newest version found; only from an observed search.
+    found_at: Option<&'a RefCell<Vec<u8>>>,
     answer: Answer,
     settled_by: SettledBy,
 }
@@ -139,6 +141,7 @@ impl<'a> Lookup<'a> {
             entity: false,
             columns: W::COLUMNS,
             unmerged: None,
+            found_at: None,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -243,12 +246,15 @@ impl<'a> Lookup<'a> {
     }
 
     /// Looks in a memtable.
-    fn memtable(&mut self, mem: &MemTable) {
+    fn memtable<const OBSERVED: bool>(&mut self, mem: &MemTable) {
         if let Some(list) = mem.range_tombstones() {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
-        mem.get_with(self.key, self.sequence, |sequence, value_type, value| {
+        mem.visit_with(self.key, self.sequence, |key, sequence, value_type, value| {
+            if OBSERVED && !self.sees(key, sequence) {
+                return true;
+            }
             self.take(sequence, value_type, value, None)
         });
     }
@@ -266,7 +272,7 @@ impl<'a> Lookup<'a> {
             };
             perf::count(metric, 1);
         }
-        self.memtable(mem);
+        self.memtable::<true>(mem);
     }
 
     /// As `table`, counted.
@@ -283,6 +289,7 @@ impl<'a> Lookup<'a> {
         // end of the key's history.
         let whole = self.sequence >= file.largest_seq
             && self.unmerged.is_none()
+            && self.cf.timestamp_size == 0
             && !options.ignore_range_deletions;
         match cache.rows().filter(|_| whole) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
@@ -351,6 +358,9 @@ impl<'a> Lookup<'a> {
             }
         }
         let take = &mut |entry: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
+            if OBSERVED && !self.sees(entry.user_key, entry.sequence) {
+                return true;
+            }
             if OBSERVED && let Some(row) = &mut row {
                 row.push(entry.sequence, entry.value_type, value);
                 if entry.sequence < self.covered_below {
@@ -366,44 +376,6 @@ impl<'a> Lookup<'a> {
             missed.set_table(table.share()?);
         }
         searched
-    }
-
-    /// Looks in all table files, some of which overlap where they must not.
-    #[cold]
-    fn overlapping(
-        &mut self,
-        cache: &TableCache,
-        options: &TableReadOptions,
-        version: &Version,
-        seek_key: InternalKey<'_>,
-    ) -> Result<()> {
-        let (comparator, key, upper) = (&version.comparator().user, self.key, self.ranges_to);
-        let mut covered_below = self.covered_below;
-        let holds = |file: &FileMetaData| {
-            comparator.compare(file.smallest_user_key(), key).is_le()
-                && comparator.compare(key, file.largest_user_key()).is_le()
-        };
-        let opened = |file: &Arc<FileMetaData>, table: &Table| {
-            if let Some(list) = table.range_tombstones_ref()
-                && inside_file(comparator, key, file)
-            {
-                covered_below = covered_below.max(list.max_covering_seq(comparator, key, upper));
-            }
-            true
-        };
-        let mut files = OverlappingIterator::open(cache, options, version, holds, opened)?;
-        self.covered_below = covered_below;
-        files.seek(seek_key);
-        while let Some(entry) = files.valid().then(|| parse_internal_key(files.key().as_bytes())) {
-            let entry = entry?;
-            if !comparator.same_user_key(entry.user_key, key)
-                || !self.take(entry.sequence, entry.value_type, files.value(), None)
-            {
-                break;
-            }
-            files.next();
-        }
-        files.status()
     }
 
     /// The result, after all sources were searched.
@@ -515,7 +487,7 @@ fn search<const OBSERVED: bool>(
     let super_version = lookup.values.view();
     let ask = |lookup: &mut Lookup<'_>, mem| match OBSERVED {
         true => lookup.memtable_observed(mem),
-        false => lookup.memtable(mem),
+        false => lookup.memtable::<false>(mem),
     };
     if !super_version.mem.is_empty() {
         ask(lookup, &super_version.mem);
@@ -562,7 +534,7 @@ fn search<const OBSERVED: bool>(
         // Two neighbouring files may share a user key; the later file has the older versions.
         let mut index = level.find_file(icmp, seek_key);
         while let Some(file) = level.files().get(index) {
-            if icmp.user.compare(lookup.key, file.smallest_user_key()).is_lt() {
+            if icmp.user.compare_without_timestamp(lookup.key, file.smallest_user_key()).is_lt() {
                 break;
             }
             ask(lookup, number, file)?;

@@ -100,10 +100,12 @@ impl DbIterator {
                         visible = false;
                     }
                     EntryKind::Operand => {
+                        self.save_timestamp();
                         self.buffers.operands.push(self.used_value().to_vec());
                         visible = true;
                     }
                     _ => {
+                        self.save_timestamp();
                         self.note_used();
                         elsewhere = self.buffers.keep(tag, self.inner.value())?;
                         self.buffers.operands.clear();
@@ -167,6 +169,7 @@ impl DbIterator {
         if !self.inner.valid() {
             return Ok(false);
         }
+        self.save_timestamp();
         let ikey = self.inner.key();
         let key = ikey.user_key();
         let (sequence, tag) = ikey.sequence_and_type();

@@ -21,6 +21,8 @@ pub(super) struct Buffers {
     pub seek_target: Vec<u8>,
     pub start_prefix: Vec<u8>,
     pub operands: Vec<Vec<u8>>,
+    /// The timestamp of `saved_value`, if keys have some.
+    pub saved_timestamp: Vec<u8>,
 }
 
 impl Buffers {

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use pumice_base::{InternalIterator, Result, UserKey, WideColumn, wide_columns};
 
 use super::{DbIterator, Place};
+use crate::read::source::Source;
 
 impl DbIterator {
     /// The cursor is on a key.
@@ -51,6 +52,29 @@ impl DbIterator {
     #[inline]
     pub fn item(&self) -> Option<(&[u8], &[u8])> {
         Some((self.key()?, self.value()?))
+    }
+
+    /// The timestamp of the entry under the cursor: empty if keys have none, None if it is not
+    /// `valid`.
+    pub fn timestamp(&self) -> Option<&[u8]> {
+        let Some(look) = &self.limits.look else { return self.valid().then_some(&[]) };
+        match self.at.place {
+            Place::Nowhere => None,
+            _ if look.shows_versions() => self.key().map(|key| look.timestamp_of_version(key)),
+            Place::Saved => Some(&self.buffers.saved_timestamp),
+            Place::Inner | Place::Observed => self.inner.current_source().map(Source::timestamp),
+        }
+    }
+
+    /// Keeps the timestamp of the entry that `inner` is on: the cursor will show its value.
+    #[inline]
+    pub(super) fn save_timestamp(&mut self) {
+        if self.limits.look.is_some()
+            && let Some(source) = self.inner.current_source()
+        {
+            self.buffers.saved_timestamp.clear();
+            self.buffers.saved_timestamp.extend_from_slice(source.timestamp());
+        }
     }
 
     /// Compares `left` and `right` by the column family's order.

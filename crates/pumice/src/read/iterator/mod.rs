@@ -24,6 +24,7 @@ mod buffers;
 mod dead_run;
 mod entry;
 mod observer;
+mod prefix;
 pub(crate) mod view;
 
 use crate::cost;
@@ -36,6 +37,7 @@ use crate::read::merge::merge_for_read;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::timed::Look;
 use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge, unsupported_type};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
@@ -68,6 +70,8 @@ pub(super) struct IteratorLimits {
     pub blob_reads: BlobReads,
     /// What deletions of ranges deleted is shown.
     pub sees_ranges_deleted: bool,
+    /// What is seen of keys with timestamps.
+    pub look: Option<Box<Look>>,
 }
 
 /// Where it is, and in which direction it moves.
@@ -129,25 +133,30 @@ impl DbIterator {
     pub(crate) fn new(
         view: View,
         cf: Arc<CfData>,
-        (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
+        (lower_bound, upper_bound): (Option<&Vec<u8>>, Option<&Vec<u8>>),
+        look: Option<Box<Look>>,
         snapshot: Option<Snapshot>,
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version, blob_reads } = view;
+        let bound = |key: &Vec<u8>| look.as_ref().map_or_else(|| key.clone(), |l| l.bound(key));
         let limits = IteratorLimits {
             sequence,
-            lower_bound,
-            upper_bound,
+            lower_bound: lower_bound.map(bound),
+            upper_bound: upper_bound.map(bound),
             prefix,
             blob_reads,
             sees_ranges_deleted: false,
+            look,
         };
+        let look = limits.look.as_ref();
+        let comparator = look.map_or_else(|| cf.comparator().clone(), |look| look.order());
         let options = cf.options();
         let measured = options.table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
         DbIterator {
             inner,
-            comparator: cf.comparator().clone(),
+            comparator,
             skips_max: options.max_sequential_skip_in_iterations,
             cf,
             limits,
@@ -213,6 +222,10 @@ impl DbIterator {
     }
 
     fn seek_to(&mut self, target: &[u8]) {
+        if let Some(look) = &self.limits.look {
+            let target = look.bound(target);
+            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(&target));
+        }
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
     }
 
@@ -240,6 +253,10 @@ impl DbIterator {
     }
 
     fn seek_to_prev(&mut self, target: &[u8]) {
+        if let Some(look) = &self.limits.look {
+            let target = look.end_of(target);
+            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(&target));
+        }
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
     }
 
@@ -317,48 +334,6 @@ impl DbIterator {
         }
     }
 
-    fn set_start_prefix(&mut self, target: &[u8]) {
-        if let Some(extractor) = &self.limits.prefix
-            && let Some(prefix) = extractor.prefix(target)
-        {
-            self.buffers.start_prefix.clear();
-            self.buffers.start_prefix.extend_from_slice(prefix);
-            self.at.has_start_prefix = true;
-        }
-    }
-
-    /// After an open-ended seek the prefix is that of the key found.
-    fn remember_prefix(&mut self) {
-        if self.limits.prefix.is_some()
-            && let Some(key) = self.key()
-        {
-            let key = key.to_vec();
-            self.set_start_prefix(&key);
-        }
-    }
-
-    /// Called before `inner` seeks. If only keys with one prefix are shown, prefix filters are used
-    /// with the target's prefix: if that is a different one, nothing beyond the target is left to
-    /// show, since keys with one prefix are contiguous.
-    #[inline]
-    fn scope_seek(&mut self) {
-        self.set_scope(self.at.has_start_prefix);
-    }
-
-    #[inline]
-    fn set_scope(&mut self, scoped: bool) {
-        if self.at.scoped != scoped {
-            self.change_scope(scoped);
-        }
-    }
-
-    #[cold]
-    fn change_scope(&mut self, scoped: bool) {
-        self.at.scoped = scoped;
-        let scope = self.limits.prefix.as_ref().filter(|_| scoped);
-        self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
-    }
-
     fn seek_forward(&mut self, target: &[u8]) {
         self.scope_seek();
         self.buffers.aim_at(UserKey::new(target), self.limits.sequence);
@@ -374,19 +349,6 @@ impl DbIterator {
         self.buffers.aim_before(UserKey::new(key));
         let _time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek_for_prev(self.buffers.target());
-    }
-
-    #[inline]
-    fn leaves_prefix(&self, key: UserKey<'_>) -> bool {
-        if !self.at.has_start_prefix {
-            return false;
-        }
-        match &self.limits.prefix {
-            Some(extractor) => {
-                extractor.prefix(key.as_bytes()) != Some(self.buffers.start_prefix.as_slice())
-            }
-            None => false,
-        }
     }
 
     /// Shows the first visible key from the position of `inner`; with `skipping`, versions of
@@ -501,6 +463,7 @@ impl DbIterator {
 
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
+        self.save_timestamp();
         self.note_used();
         let ikey = self.inner.key();
         let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
@@ -515,6 +478,7 @@ impl DbIterator {
 
     /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
     fn merge_forward(&mut self) {
+        self.save_timestamp();
         self.buffers.operands.clear();
         self.buffers.operands.push(self.used_value().to_vec());
         self.inner.next();

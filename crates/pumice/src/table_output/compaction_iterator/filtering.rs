@@ -32,11 +32,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
             }
             Ok(FilterDecision::Remove) => {
                 self.counts.dropped_by_filter += 1;
-                if sequence <= self.earliest_snapshot && self.nothing_below() {
+                let needed = self.timed && !self.forgets_time();
+                if sequence <= self.earliest_snapshot && !needed && self.nothing_below() {
                     self.input.next();
                     return false;
                 }
-                let key = key::internal_key(&self.current, sequence, ValueType::Deletion);
+                let key = key::internal_key(&self.current, sequence, self.deletion());
                 self.push_and_step(key, Vec::new())
             }
             Err(error) => {

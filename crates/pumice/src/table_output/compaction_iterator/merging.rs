@@ -79,10 +79,14 @@ impl<I: InternalIterator> CompactionIterator<I> {
     ) -> Result<Base> {
         while self.input.valid() {
             let ikey = self.input.key();
+            let (sequence, tag) = ikey.sequence_and_type();
+            if self.timed && self.meets_older_time() {
+                return Ok(Base::Unknown);
+            }
+            let ikey = self.input.key();
             if !self.is_current(ikey) {
                 break;
             }
-            let (sequence, tag) = ikey.sequence_and_type();
             if self.stripe(sequence) != stripe {
                 return Ok(Base::Unknown);
             }

@@ -20,6 +20,7 @@
 mod filtering;
 mod merging;
 mod single_deletion;
+mod timestamps;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use pumice_base::{
 };
 use pumice_manifest::BeyondCursor;
 
+pub(crate) use self::timestamps::TimeBounds;
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::value::{InputKind, InputValues};
 
@@ -66,6 +68,8 @@ pub(crate) struct CompactionSettings {
     pub beyond: Option<BeyondCursor>,
     /// A merged value above them is not written: its operands stay.
     pub limits: SizeLimits,
+    /// Of keys with timestamps.
+    pub times: TimeBounds,
     /// A SingleDeletion right above a Deletion is Corruption.
     pub enforce_single_del_contracts: bool,
 }
@@ -94,6 +98,10 @@ pub(crate) struct CompactionIterator<I> {
     last_stripe: SequenceNumber,
     /// A version of the current key was written with sequence 0.
     zeroed: bool,
+    /// Keys have timestamps.
+    timed: bool,
+    /// The current key's timestamp is below the low of the history.
+    is_history: bool,
     status: Result<()>,
     counts: IterationCounts,
 }
@@ -102,6 +110,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Filters `input`; position it with a seek before use.
     pub fn new(input: I, settings: CompactionSettings) -> Self {
         let earliest_snapshot = settings.snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+        let timed = settings.comparator.user.timestamp_size() > 0;
         CompactionIterator {
             input,
             settings,
@@ -113,6 +122,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
             has_current: false,
             last_stripe: NO_STRIPE,
             zeroed: false,
+            timed,
+            is_history: false,
             status: Ok(()),
             counts: IterationCounts::default(),
         }
@@ -209,6 +220,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// `ikey` is an entry of the current key.
     #[inline]
     fn is_current(&self, ikey: InternalKey<'_>) -> bool {
+        if self.timed {
+            return self.is_current_timed(ikey);
+        }
         let current = UserKey::new(&self.current);
         self.settings.comparator.user.same_entry_key(ikey.user_key(), current)
     }
@@ -234,10 +248,23 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 self.zeroed = false;
             }
             self.counts.entries_in += 1;
+            if self.timed {
+                if self.is_trimmed() {
+                    self.has_current &= !first;
+                    self.counts.dropped_hidden += 1;
+                    self.input.next();
+                    continue;
+                }
+                self.take_timestamp(first);
+            }
             let stripe = self.stripe(sequence);
             let hidden = stripe == self.last_stripe;
             self.last_stripe = stripe;
             if tag == ValueType::SingleDeletion as u8 {
+                if self.timed && !self.is_history {
+                    self.keep_single_deletion();
+                    return;
+                }
                 if self.decide_single_deletion(sequence, stripe, hidden) {
                     return;
                 }
@@ -280,6 +307,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 }
                 self.emit_input(sequence, tag)
             }
+            InputKind::TimedDeletion => self.decide_timed_deletion(),
+            InputKind::Deletion if self.timed => self.decide_timed_deletion(),
             InputKind::Deletion => self.decide_deletion(sequence, stripe),
             InputKind::Operand => self.merge(sequence, stripe),
             InputKind::Untouched => self.emit_input(sequence, tag),
@@ -296,7 +325,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
     #[inline]
     fn emit_input(&mut self, sequence: SequenceNumber, tag: u8) -> bool {
         let at = self.value_sequence(sequence);
-        if at == sequence {
+        if self.timed && self.zeroed {
+            self.emit_timeless(at, tag);
+        } else if at == sequence {
             self.out = Out::Input;
         } else {
             self.key.clear();
@@ -378,7 +409,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// The sequence that a value is written with.
     #[inline]
     fn value_sequence(&mut self, sequence: SequenceNumber) -> SequenceNumber {
-        self.zeroed = self.settings.bottommost && sequence <= self.earliest_snapshot;
+        self.zeroed = match self.timed {
+            false => self.settings.bottommost && sequence <= self.earliest_snapshot,
+            true => self.forgets_time(),
+        };
         if self.zeroed { 0 } else { sequence }
     }
 }

@@ -116,11 +116,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     /// Writes the single deletion and, without its value, the entry below it that the input is on.
     fn keep_pair(&mut self, sequence: SequenceNumber) {
-        let below = self.input.key().sequence();
-        for (sequence, kind) in [(sequence, ValueType::SingleDeletion), (below, ValueType::Value)] {
-            let key = key::internal_key(&self.current, sequence, kind);
-            self.queue.push_back((key, Vec::new()));
-        }
+        let below = self.input.key();
+        let single = key::internal_key(&self.current, sequence, ValueType::SingleDeletion);
+        let lower = key::internal_key(below.user_key(), below.sequence(), ValueType::Value);
+        self.queue.extend([(single, Vec::new()), (lower, Vec::new())]);
         self.counts.entries_in += 1;
         self.input.next();
         self.out = Out::Queued;
@@ -146,6 +145,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
         if self.stripe(sequence) != stripe {
             return Below::OtherStripe;
         }
-        Below::SameStripe(ValueType::from_u8(tag))
+        Below::SameStripe(match ValueType::from_u8(tag) {
+            Some(ValueType::DeletionWithTimestamp) => Some(ValueType::Deletion),
+            other => other,
+        })
     }
 }

@@ -118,6 +118,7 @@ fn settings(
         beyond: None,
         // Three long values merge into too much.
         limits: SizeLimits::lowered(1 << 10),
+        times: TimeBounds::default(),
         enforce_single_del_contracts: false,
     }
 }

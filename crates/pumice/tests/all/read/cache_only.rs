@@ -24,6 +24,8 @@ const ONLY: ReadOptions = ReadOptions {
     table_filter: None,
     ignore_range_deletions: false,
     max_skippable_internal_keys: 0,
+    timestamp: None,
+    iter_start_ts: None,
 };
 
 /// A level of several tables, two of L0 (keys from `KEYS` on) and a memtable (from `KEYS + 20` on),

@@ -58,22 +58,6 @@ impl CustomComparator for Lying {
     }
 }
 
-/// Keys end with a timestamp of one byte, newest first.
-pub struct Stamped;
-
-impl CustomComparator for Stamped {
-    fn name(&self) -> &str {
-        "test.Stamped"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let (a, b) = (a.split_last(), b.split_last());
-        a.map(|(_, key)| key).cmp(&b.map(|(_, key)| key)).then(b.cmp(&a))
-    }
-    fn timestamp_size(&self) -> usize {
-        1
-    }
-}
-
 /// The four orders, those that are built in first.
 pub fn orders() -> [Comparator; 4] {
     [

@@ -336,24 +336,6 @@ fn options_that_hash_keys_need_equal_bytes() {
     db.close().unwrap();
 }
 
-/// The engine does not know versions of keys by timestamps.
-#[pumice_test_macros::test]
-fn orders_with_timestamps_are_refused_by_name() {
-    let (_, shared) = memory();
-    let plain = options(&shared);
-    let mut stamped = plain.clone();
-    stamped.cf.comparator = Comparator::Custom(std::sync::Arc::new(made::Stamped));
-    let db = Db::open(&plain, DIR).unwrap();
-    let created = db.create_column_family(&stamped.cf, "stamped").err().unwrap();
-    let opened = Db::open(&stamped, "/other").err().unwrap();
-    for error in [created, opened] {
-        assert_eq!(error.kind(), ErrorKind::NotSupported);
-        let text = error.to_string();
-        assert!(text.contains("test.Stamped") && text.contains("timestamp"), "{text}");
-    }
-    db.close().unwrap();
-}
-
 /// Tables that have filters all the same, as RocksDB makes them, are read without.
 #[pumice_test_macros::test]
 fn filters_of_such_tables_are_not_asked() {

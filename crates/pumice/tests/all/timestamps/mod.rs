@@ -1,0 +1,48 @@
+//! Keys with timestamps: reads and writes at a time, history, recovery; against a model and against
+//! RocksDB.
+//!
+//! RocksDB works on real files, which some suites look at as it does.
+#![allow(clippy::disallowed_methods)]
+
+mod basics;
+mod crashes;
+mod files;
+mod history;
+mod model;
+mod sides;
+mod theirs;
+
+use std::sync::Arc;
+
+use pumice::{BYTEWISE_U64_TS, Comparator, Db, FileSystem, Options};
+
+use crate::common::{DIR, options};
+
+/// Options of a database whose keys have timestamps that are numbers.
+pub fn timed(fs: &Arc<dyn FileSystem>) -> Options {
+    let mut options = options(fs);
+    options.cf.comparator = Comparator::builtin(BYTEWISE_U64_TS).unwrap();
+    // RocksDB's name: its databases have the same operands.
+    options.cf.set_merge_operator_associative("StringAppendOperator", |_, old, operands| {
+        let all: Vec<&[u8]> = old.into_iter().chain(operands.iter().copied()).collect();
+        Some(all.join(&b","[..]))
+    });
+    options
+}
+
+/// A new database with such keys, in memory.
+pub fn database() -> (Db, Options) {
+    let options = timed(&crate::common::memory().1);
+    (Db::open(&options, DIR).unwrap(), options)
+}
+
+/// What a time sees of a key.
+pub fn text(db: &Db, time: u64, key: &str) -> Option<String> {
+    let value = db.at(time).get(key).unwrap();
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+/// The message of an error.
+pub fn message<T>(result: pumice::Result<T>) -> String {
+    result.err().unwrap().to_string()
+}

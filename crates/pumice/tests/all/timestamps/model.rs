@@ -1,0 +1,300 @@
+//! A model with (key, time, sequence) against Pumice and against RocksDB: drawn operations, the
+//! same for both, and every answer compared with the model's.
+//!
+//! `PUMICE_TIMESTAMPS=N` runs N operations in place of a few thousand.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use pumice::WriteBatch;
+use pumice_base::random::Rng;
+use pumice_testkit::seed;
+
+use crate::common::Scratch;
+
+use super::sides::{Ours, Row, Side, Theirs, VersionRow, Walk};
+
+/// What was written at one time, the newest of the same time last.
+#[derive(Clone, Debug)]
+enum Change {
+    Put(Vec<u8>),
+    Delete,
+    Merge(Vec<u8>),
+}
+
+/// All that was ever written, by key and time in the order of the writes.
+#[derive(Default)]
+struct Model {
+    keys: BTreeMap<Vec<u8>, Vec<(u64, Change)>>,
+    low: u64,
+}
+
+impl Model {
+    /// The value of `key` at `time` and the time of its newest version.
+    fn get(&self, key: &[u8], time: u64) -> Option<(Vec<u8>, u64)> {
+        let changes = self.keys.get(key)?;
+        let seen: Vec<_> = changes.iter().filter(|(at, _)| *at <= time).collect();
+        let (newest, _) = seen.last()?;
+        let mut value: Option<Vec<u8>> = None;
+        for (_, change) in &seen {
+            value = match change {
+                Change::Put(value) => Some(value.clone()),
+                Change::Delete => None,
+                Change::Merge(operand) => Some(match value {
+                    Some(old) => [&old, &b","[..], operand].concat(),
+                    None => operand.clone(),
+                }),
+            };
+        }
+        Some((value?, *newest))
+    }
+
+    fn rows(&self, time: u64, walk: &Walk) -> Vec<Row> {
+        let mut rows: Vec<_> = self
+            .keys
+            .keys()
+            .filter(|key| inside(key, walk))
+            .filter_map(|key| self.get(key, time).map(|(value, at)| (key.clone(), at, value)))
+            .collect();
+        if walk.backward {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Versions are what was written last at each time.
+    fn versions(&self, from: u64, time: u64, walk: &Walk) -> Vec<VersionRow> {
+        let mut rows = Vec::new();
+        for (key, changes) in self.keys.iter().filter(|(key, _)| inside(key, walk)) {
+            let mut last = BTreeMap::new();
+            for (at, change) in changes.iter().filter(|(at, _)| (from..=time).contains(at)) {
+                let value =
+                    if let Change::Put(value) = change { Some(value.clone()) } else { None };
+                last.insert(*at, value);
+            }
+            rows.extend(last.into_iter().rev().map(|(at, value)| (key.clone(), at, value)));
+        }
+        if walk.backward {
+            rows.reverse();
+        }
+        rows
+    }
+}
+
+fn inside(key: &[u8], walk: &Walk) -> bool {
+    walk.lower.as_ref().is_none_or(|lower| key >= &lower[..])
+        && walk.upper.as_ref().is_none_or(|upper| key < &upper[..])
+        && walk.seek.as_ref().is_none_or(|seek| match walk.backward {
+            false => key >= &seek[..],
+            true => key <= &seek[..],
+        })
+}
+
+/// Times below the low may have become 0.
+fn forget(time: u64, low: u64) -> u64 {
+    if time < low { 0 } else { time }
+}
+
+/// One run: the model, the engines and what is drawn.
+struct Run<'s> {
+    rng: Rng,
+    model: Model,
+    sides: Vec<Box<dyn Side + 's>>,
+    clock: u64,
+    what: String,
+    /// Merges are drawn too; versions are then not shown.
+    merges: bool,
+    /// The low of the history is raised.
+    raises: bool,
+}
+
+impl Run<'_> {
+    fn key(&mut self) -> Vec<u8> {
+        // Of different lengths, so that timestamps lie at different places; some are prefixes of
+        // others, and bytes of keys may look like those of timestamps.
+        let n = self.rng.uniform(60);
+        match n % 4 {
+            0 => format!("k{n}").into_bytes(),
+            1 => format!("key-{n}-{n:08}").into_bytes(),
+            2 => [&b"k"[..], &n.to_le_bytes()].concat(),
+            _ => vec![n as u8; (n % 11) as usize],
+        }
+    }
+
+    fn time(&mut self) -> u64 {
+        let low = self.model.low;
+        match self.rng.uniform(8) {
+            0 => u64::MAX,
+            1 => low,
+            _ => low + self.rng.uniform(self.clock + 2 - low.min(self.clock)),
+        }
+    }
+
+    fn walk(&mut self) -> Walk {
+        let bound = |run: &mut Self| run.rng.one_in(3).then(|| run.key());
+        let (lower, upper, seek) = (bound(self), bound(self), bound(self));
+        let seek = seek.filter(|key| {
+            // Beyond the bounds a seek is as one to them.
+            lower.as_ref().is_none_or(|lower| key >= lower)
+                && upper.as_ref().is_none_or(|upper| key < upper)
+        });
+        Walk { lower, upper, backward: self.rng.one_in(2), seek }
+    }
+
+    fn write(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..1 + self.rng.uniform(4) {
+            if !self.rng.one_in(4) {
+                self.clock += 1;
+            }
+            let (key, time) = (self.key(), self.clock.to_le_bytes());
+            let value = format!("{}-{}", self.clock, self.rng.uniform(1000)).into_bytes();
+            let change = match self.rng.uniform(if self.merges { 9 } else { 6 }) {
+                0 | 1 => {
+                    batch.delete_cf_with_ts(0, &key, time);
+                    Change::Delete
+                }
+                2..6 => {
+                    batch.put_cf_with_ts(0, &key, time, &value);
+                    Change::Put(value)
+                }
+                _ => {
+                    batch.merge_cf_with_ts(0, &key, time, &value);
+                    Change::Merge(value)
+                }
+            };
+            self.model.keys.entry(key).or_default().push((self.clock, change));
+        }
+        self.sides.iter_mut().for_each(|side| side.write(&batch));
+    }
+
+    fn check_get(&mut self) {
+        let (key, time) = (self.key(), self.time());
+        let low = self.model.low;
+        let expected = self.model.get(&key, time);
+        let expected = expected.map(|(value, at)| (value, forget(at, low)));
+        for side in &self.sides {
+            let found = side.get(time, &key).unwrap();
+            let found = found.map(|(value, at)| (value, forget(at, low)));
+            assert_eq!(found, expected, "{} {}: {key:?} at {time}", self.what, side.name());
+        }
+    }
+
+    fn check_walk(&mut self) {
+        let (walk, time) = (self.walk(), self.time());
+        let low = self.model.low;
+        let timeless = |rows: Vec<Row>| {
+            rows.into_iter().map(|(k, at, v)| (k, forget(at, low), v)).collect::<Vec<_>>()
+        };
+        let expected = timeless(self.model.rows(time, &walk));
+        for side in &self.sides {
+            let found = timeless(side.walk(time, &walk).unwrap());
+            assert_eq!(found, expected, "{} {}: {walk:?} at {time}", self.what, side.name());
+        }
+    }
+
+    fn check_versions(&mut self) {
+        let (walk, time) = (Walk { seek: None, ..self.walk() }, self.time());
+        let from = self.model.low + self.rng.uniform(1 + time.min(self.clock) - self.model.low);
+        let expected = self.model.versions(from, time, &walk);
+        for side in &self.sides {
+            if walk.backward && side.name() == "RocksDB" {
+                continue; // It shows the newest version of each key, also one before the start.
+            }
+            let found = side.versions(from, time, &walk).unwrap();
+            let what = (&self.what, side.name());
+            assert_eq!(found, expected, "{what:?}: {walk:?} from {from} to {time}");
+        }
+    }
+
+    /// Raises the low; RocksDB refuses earlier times from the next flush on, Pumice at once.
+    fn raise(&mut self) {
+        let low = self.model.low + self.rng.uniform(1 + self.clock - self.model.low);
+        self.model.low = low;
+        for side in &self.sides {
+            side.raise(low).unwrap();
+            if low > 0 {
+                side.raise(low - 1).unwrap_err();
+            }
+        }
+        self.flush();
+        if low > 0 {
+            for side in &self.sides {
+                side.get(low - 1, b"k").unwrap_err();
+                side.walk(low - 1, &Walk::default()).unwrap_err();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        // Something is there to be flushed, so that both have a new version.
+        self.write();
+        self.sides.iter().for_each(|side| side.flush());
+    }
+
+    fn step(&mut self) {
+        match self.rng.uniform(100) {
+            0..50 => self.write(),
+            50..75 => self.check_get(),
+            75..85 => self.check_walk(),
+            85..92 if !self.merges => self.check_versions(),
+            85..92 => self.check_walk(),
+            92..95 => self.flush(),
+            95..97 => {
+                let (a, b) = (self.key(), self.key());
+                let (begin, end) = if a < b { (a, b) } else { (b, a) };
+                let range = self.rng.one_in(2).then_some((&begin[..], &end[..]));
+                self.sides.iter().for_each(|side| side.compact(range));
+            }
+            97 if self.raises => self.raise(),
+            _ => self.sides.iter_mut().for_each(|side| side.reopen()),
+        }
+    }
+}
+
+/// Operations of a run.
+const STEPS: u64 = 400;
+
+// Plain #[test]: the engines work on real files, and RocksDB has its own threads.
+#[test]
+fn both_engines_answer_as_the_model_at_every_time() {
+    let asked = std::env::var("PUMICE_TIMESTAMPS").ok().and_then(|text| text.parse().ok());
+    let runs = asked.unwrap_or(seed::share(8 * STEPS)).div_ceil(STEPS);
+    let peer =
+        pumice_peer::installed_11_8().map(|library| pumice_peer::Peer::load(library).unwrap());
+    for run in seed::wanted().map_or(0..runs, |one| one..one + 1) {
+        let dir = Scratch::new("timestamps");
+        std::fs::create_dir_all(&dir.0).unwrap();
+        let mut options = super::timed(&(std::sync::Arc::new(pumice::PosixFs) as _));
+        options.cf.write_buffer_size = 64 << 10;
+        options.cf.target_file_size_base = 8 << 10;
+        options.cf.level0_file_num_compaction_trigger = 2;
+        if run % 4 == 3 {
+            options.cf.compaction_style = pumice::options::CompactionStyle::Universal;
+        }
+        let ours = Ours::open(options, &dir.0.join("ours"));
+        let mut sides: Vec<Box<dyn Side + '_>> = vec![Box::new(ours)];
+        // RocksDB 11.8.1 shows deleted operands again once their history goes.
+        let (merges, raises) = (run % 2 == 1, run % 4 != 1);
+        if let Some(peer) = &peer
+            && !(merges && raises)
+        {
+            let text = "write_buffer_size=65536;target_file_size_base=8192;\
+                        level0_file_num_compaction_trigger=2";
+            sides.push(Box::new(Theirs::open(peer, &dir.0.join("theirs"), text)));
+        }
+        let what = format!("{}; run {run}", seed::replay_hint("timestamps", run));
+        let mut run = Run {
+            rng: Rng::new(run),
+            model: Model::default(),
+            sides,
+            clock: 1,
+            what,
+            merges,
+            raises,
+        };
+        (0..STEPS).for_each(|_| run.step());
+        drop(run);
+        std::fs::remove_dir_all(&dir.0).unwrap();
+    }
+}

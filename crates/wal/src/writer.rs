@@ -16,9 +16,11 @@ use crate::record::{
     BLOCK_BYTES, COMPRESSION_ZSTD, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE,
     RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
 };
+use crate::reuse;
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
 use pumice_base::copying;
 use pumice_base::narrow::{len_u16, low_u32, to_usize};
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
 use std::sync::Arc;
@@ -40,6 +42,7 @@ impl LogWriter {
     /// `log_number`, for a file whose old content is being overwritten. Unless `manual_flush`, each
     /// record goes to the operating system at once.
     pub fn new(file: BufferedWriter, log_number: u64, recycle: bool, manual_flush: bool) -> Self {
+        let recycle = recycle && !planted::is(Bug::LogReusedWithoutNumber);
         let mut header_crcs = [0; 5];
         for kind in FULL..=LAST {
             header_crcs[usize::from(kind)] = if recycle {
@@ -60,6 +63,11 @@ impl LogWriter {
             header_crcs,
             compressor: None,
         }
+    }
+
+    /// A writer over `old_bytes` bytes that `file` holds of an older use, see [`crate::reuse`].
+    pub fn over(file: BufferedWriter, old_bytes: u64, log_number: u64, manual_flush: bool) -> Self {
+        Self::new(file.over(reuse::old_content(old_bytes)), log_number, true, manual_flush)
     }
 
     /// Compresses all records from here on, which must be the start of the log.
@@ -114,8 +122,14 @@ impl LogWriter {
     pub fn poison(&mut self, error: &Error) {
         self.file.poison(error);
     }
+    /// Flushes and cuts off what the file holds of an older use; whether there was anything. Not
+    /// durable by itself.
+    pub fn cut(&mut self) -> Result<bool> {
+        self.file.cut()
+    }
     /// Flushes and ends the log. Not durable by itself.
     pub fn close(&mut self) -> Result<()> {
+        self.file.cut()?;
         self.file.close()
     }
     /// Changes when records go to the device, see [`BufferedWriter::set_bytes_per_sync`].

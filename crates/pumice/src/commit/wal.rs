@@ -17,12 +17,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
+use super::spare_logs::SpareLogs;
 use super::{batch, log_sizes::LogSizes, predecessor::Predecessor};
 
 /// See the module head.
@@ -34,6 +36,10 @@ pub(crate) struct Wals {
     complete: Vec<LogWriter>,
     /// What the current log must record before its first record.
     predecessor: Option<Predecessor>,
+    /// Logs whose files are used again.
+    spare: SpareLogs,
+    /// How much of the current log is with the operating system: where its readers end.
+    written: Arc<AtomicU64>,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -54,6 +60,8 @@ pub(crate) struct LogSettings {
     pub manual_flush: bool,
     /// By zstd.
     pub compresses: bool,
+    /// How many files are kept to be used again; the records of all logs then have their number.
+    pub recycled: usize,
 }
 
 /// A sync of the current log, done without the lock while others append.
@@ -94,6 +102,8 @@ impl Wals {
             current: None,
             complete: Vec::new(),
             predecessor: None,
+            spare: SpareLogs::new(how.recycled),
+            written: Arc::default(),
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -162,17 +172,26 @@ impl Wals {
     pub fn live(&self) -> Vec<(FileNumber, u64)> {
         self.sizes.all()
     }
+    /// How much of log `number` is with the operating system, as long as it is the current one:
+    /// after that its file may hold older records. None for another, which ends with its file.
+    pub fn written(&self, number: FileNumber) -> Option<Arc<AtomicU64>> {
+        (self.current.is_some() && number == self.number).then(|| Arc::clone(&self.written))
+    }
+    /// The files that are used again.
+    pub fn spare(&mut self) -> &mut SpareLogs {
+        &mut self.spare
+    }
     /// The error that stopped logging.
     pub fn failure(&self) -> Option<&Error> {
         self.failed.as_ref()
     }
 
-    /// Starts log `number`. The present log is flushed first, and synced with `durable`, unless it
+    /// Starts log `number`, and returns the one whose file it uses again, if any. The present log is flushed first, and synced with `durable`, unless it
     /// failed: then the caller must flush all memtables, since its tail is unknown.
     ///
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
-    pub fn switch(&mut self, number: FileNumber, durable: bool) -> Result<()> {
+    pub fn switch(&mut self, number: FileNumber, durable: bool) -> Result<Option<FileNumber>> {
         if self.closed {
             return Err(Error::shutdown("the database is closed"));
         }
@@ -184,37 +203,58 @@ impl Wals {
                     return Err(error);
                 }
             }
-            // All memtables are flushed before anything is written again.
-            _ => self.complete.clear(),
+            // All memtables are flushed before anything is written again. What a log that failed
+            // holds is unknown, and its file is not used again, nor are those before it.
+            _ => {
+                self.complete.clear();
+                self.spare.begin(number);
+            }
         }
-        let path = filename::log_file(&self.dir, number);
-        let file = match self.fs.create(&path, &FileOptions::default()) {
-            Ok(file) => file,
+        let (mut log, reused) = match self.start(number) {
+            Ok(started) => started,
             Err(error) => {
                 self.failed.get_or_insert_with(|| error.clone());
                 return Err(error);
             }
         };
-        let writer = BufferedWriter::new(file, self.writer_options.clone());
-        let mut log = LogWriter::new(writer, number, false, self.how.manual_flush);
         if self.how.compresses
             && let Err(error) = log.enable_compression()
         {
             self.failed.get_or_insert_with(|| error.clone());
             return Err(error);
         }
+        self.written = Arc::new(AtomicU64::new(log.file_size()));
         self.current = Some(log);
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;
         self.dir_synced = false;
         self.failed = None;
-        Ok(())
+        Ok(reused)
+    }
+
+    /// Log `number` and the one whose file it has, if there is one to use again.
+    fn start(&mut self, number: FileNumber) -> Result<(LogWriter, Option<FileNumber>)> {
+        let (path, options) = (filename::log_file(&self.dir, number), self.writer_options.clone());
+        let (numbered, manual_flush) = (self.how.recycled > 0, self.how.manual_flush);
+        if let Some((old, bytes)) = self.spare.take() {
+            // A file that is gone, or cannot be opened, is no loss.
+            if let Ok(file) = self.fs.reuse(&filename::log_file(&self.dir, old), &path) {
+                let writer = BufferedWriter::new(file, options);
+                return Ok((LogWriter::over(writer, bytes, number, manual_flush), Some(old)));
+            }
+        }
+        let file = self.fs.create(&path, &FileOptions::default())?;
+        let writer = BufferedWriter::new(file, options);
+        Ok((LogWriter::new(writer, number, numbered, manual_flush), None))
     }
 
     fn finish(&mut self, mut log: LogWriter, durable: bool) -> Result<()> {
-        log.flush()?;
-        if !self.unsynced {
+        // Nothing follows the last record of a log that has a successor. Until that is durable, the
+        // log counts as unsynced.
+        let cut = log.cut()?;
+        self.written.store(log.file_size(), Ordering::Release);
+        if !self.unsynced && !cut {
             return log.close();
         }
         if durable && !planted::is(Bug::LogNotSyncedAtSwitch) {
@@ -292,6 +332,7 @@ impl Wals {
         } else if sync && !planted::is(Bug::AckBeforeSync) {
             self.sync()?;
         }
+        self.note_written();
         Ok(after - before)
     }
 
@@ -311,7 +352,15 @@ impl Wals {
         if let Err(error) = &result {
             self.failed = Some(error.clone());
         }
+        self.note_written();
         result
+    }
+
+    /// Readers of the current log may go as far as it is with the operating system.
+    fn note_written(&self) {
+        if let Some(log) = &self.current {
+            self.written.store(log.file_size() - log.buffered_bytes() as u64, Ordering::Release);
+        }
     }
 
     /// A `LogSync` is under way: by invariant 3 no other task may sync, switch or close.
@@ -393,6 +442,7 @@ impl Wals {
     pub fn close(&mut self, sync: bool) -> Result<()> {
         let flushed = self.flush(sync && (self.unsynced || self.has_unsynced_before()));
         self.closed = true;
+        self.spare.end();
         match self.current.take() {
             Some(mut log) => flushed.and(log.close()),
             None => flushed,

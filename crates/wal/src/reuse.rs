@@ -3,8 +3,8 @@
 //! A file keeps its pages and blocks, so nothing is allocated for the records to come. Readers must
 //! find the end of those among older records:
 //!
-//! 1. The file is cleared first (`clear`): each block begins with a page of zeros. A header of zeros
-//!    is an end in every version of RocksDB and in every recovery mode: it skips the block.
+//! 1. The file is cleared first (`clear`): each block begins with a page of zeros. A header of
+//!    zeros is an end in every version of RocksDB and in every recovery mode: it skips the block.
 //! 2. After each flush a header of zeros follows, in the same write. So whoever reads a file whose
 //!    writer was killed finds whole records and then zeros.
 //! 3. A kill may end a write between two pages. The rest of such a record is then zeros or an older

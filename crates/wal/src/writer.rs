@@ -24,6 +24,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the head of this file.
 pub struct LogWriter {
@@ -35,6 +36,8 @@ pub struct LogWriter {
     /// Checksum of the header's tail (type, and log number when recyclable) by type.
     header_crcs: [u32; 5],
     compressor: Option<RecordCompressor>,
+    /// How much of the log is with the operating system, in whole records.
+    written: Arc<AtomicU64>,
 }
 
 impl LogWriter {
@@ -52,7 +55,8 @@ impl LogWriter {
                 crc32c(&[kind])
             };
         }
-        let block_offset = to_usize(file.len() % BLOCK_BYTES as u64);
+        let written = file.len();
+        let block_offset = to_usize(written % BLOCK_BYTES as u64);
         let header_bytes = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
         LogWriter {
             file,
@@ -62,6 +66,7 @@ impl LogWriter {
             block_offset,
             header_crcs,
             compressor: None,
+            written: Arc::new(AtomicU64::new(written)),
         }
     }
 
@@ -104,15 +109,18 @@ impl LogWriter {
 
     /// Hands all records to the operating system.
     pub fn flush(&mut self) -> Result<()> {
-        self.file.flush()
+        let flushed = self.file.flush();
+        self.note_written(flushed)
     }
     /// Flushes and makes all records durable (fdatasync).
     pub fn sync(&mut self) -> Result<()> {
-        self.file.sync(false)
+        let synced = self.file.sync(false);
+        self.note_written(synced)
     }
     /// Flushes and makes all records and the file's metadata durable (fsync).
     pub fn fsync(&mut self) -> Result<()> {
-        self.file.sync(true)
+        let synced = self.file.sync(true);
+        self.note_written(synced)
     }
     /// A handle with which another task makes the flushed records durable while this one continues.
     pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
@@ -125,7 +133,8 @@ impl LogWriter {
     /// Flushes and cuts off what the file holds of an older use; whether there was anything. Not
     /// durable by itself.
     pub fn cut(&mut self) -> Result<bool> {
-        self.file.cut()
+        let cut = self.file.cut();
+        self.note_written(cut)
     }
     /// Flushes and ends the log. Not durable by itself.
     pub fn close(&mut self) -> Result<()> {
@@ -144,6 +153,11 @@ impl LogWriter {
     pub fn buffered_bytes(&self) -> usize {
         self.file.buffered_len()
     }
+    /// How much of the log is with the operating system, also later on: readers end there, while
+    /// the file may hold older records.
+    pub fn written(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written)
+    }
     /// The log's file number.
     pub fn log_number(&self) -> u64 {
         self.log_number
@@ -154,7 +168,15 @@ impl LogWriter {
     }
 
     fn flush_unless_manual(&mut self) -> Result<()> {
-        if self.manual_flush { Ok(()) } else { self.file.flush() }
+        if self.manual_flush { Ok(()) } else { self.flush() }
+    }
+
+    #[inline]
+    fn note_written<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_ok() {
+            self.written.store(self.file.len(), Ordering::Release);
+        }
+        result
     }
 
     #[inline]

@@ -131,11 +131,11 @@ impl BufferedWriter {
     /// by itself.
     pub fn cut(&mut self) -> Result<bool> {
         self.flush()?;
-        let Some(old) = self.old.take().filter(|old| old.bytes > self.flushed) else {
+        if self.old.take().is_none_or(|old| old.bytes <= self.flushed) {
             return Ok(false);
-        };
+        }
         let result = self.file.truncate(self.flushed);
-        self.preallocated = self.preallocated.max(old.bytes).min(self.flushed);
+        self.preallocated = self.flushed;
         self.unsynced = true;
         self.note(result)?;
         Ok(true)

@@ -3,8 +3,8 @@
 //! A file is fit if this open wrote it, with its number in each record: then what is left of it can
 //! be told from the records of a later log (`pumice_wal::reuse`).
 //!
-//! Thread safety: belongs to `Wals`. It does no I/O. Invariant: a number is in `ready` at most once,
-//! and only once nothing needs its log any more.
+//! Thread safety: belongs to `Wals`. It does no I/O. Invariant: a number is in `ready` at most
+//! once, and only once nothing needs its log any more.
 
 use std::collections::VecDeque;
 

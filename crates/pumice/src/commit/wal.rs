@@ -17,7 +17,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
@@ -38,8 +38,6 @@ pub(crate) struct Wals {
     predecessor: Option<Predecessor>,
     /// Logs whose files are used again.
     spare: SpareLogs,
-    /// How much of the current log is with the operating system: where its readers end.
-    written: Arc<AtomicU64>,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -103,7 +101,6 @@ impl Wals {
             complete: Vec::new(),
             predecessor: None,
             spare: SpareLogs::new(how.recycled),
-            written: Arc::default(),
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -172,10 +169,10 @@ impl Wals {
     pub fn live(&self) -> Vec<(FileNumber, u64)> {
         self.sizes.all()
     }
-    /// How much of log `number` is with the operating system, as long as it is the current one:
-    /// after that its file may hold older records. None for another, which ends with its file.
+    /// How much of log `number` is with the operating system, if it is the current one: readers end
+    /// there. None for another, which ends with its file.
     pub fn written(&self, number: FileNumber) -> Option<Arc<AtomicU64>> {
-        (self.current.is_some() && number == self.number).then(|| Arc::clone(&self.written))
+        self.current.as_ref().filter(|log| log.log_number() == number).map(LogWriter::written)
     }
     /// The files that are used again.
     pub fn spare(&mut self) -> &mut SpareLogs {
@@ -186,8 +183,9 @@ impl Wals {
         self.failed.as_ref()
     }
 
-    /// Starts log `number`, and returns the one whose file it uses again, if any. The present log is flushed first, and synced with `durable`, unless it
-    /// failed: then the caller must flush all memtables, since its tail is unknown.
+    /// Starts log `number`, and returns the one whose file it uses again, if any. The present log
+    /// is flushed first, and synced with `durable`, unless it failed: then the caller must flush
+    /// all memtables, since its tail is unknown.
     ///
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
@@ -223,7 +221,6 @@ impl Wals {
             self.failed.get_or_insert_with(|| error.clone());
             return Err(error);
         }
-        self.written = Arc::new(AtomicU64::new(log.file_size()));
         self.current = Some(log);
         self.number = number;
         self.sizes.start(number);
@@ -253,7 +250,6 @@ impl Wals {
         // Nothing follows the last record of a log that has a successor. Until that is durable, the
         // log counts as unsynced.
         let cut = log.cut()?;
-        self.written.store(log.file_size(), Ordering::Release);
         if !self.unsynced && !cut {
             return log.close();
         }
@@ -332,7 +328,6 @@ impl Wals {
         } else if sync && !planted::is(Bug::AckBeforeSync) {
             self.sync()?;
         }
-        self.note_written();
         Ok(after - before)
     }
 
@@ -352,15 +347,7 @@ impl Wals {
         if let Err(error) = &result {
             self.failed = Some(error.clone());
         }
-        self.note_written();
         result
-    }
-
-    /// Readers of the current log may go as far as it is with the operating system.
-    fn note_written(&self) {
-        if let Some(log) = &self.current {
-            self.written.store(log.file_size() - log.buffered_bytes() as u64, Ordering::Release);
-        }
     }
 
     /// A `LogSync` is under way: by invariant 3 no other task may sync, switch or close.

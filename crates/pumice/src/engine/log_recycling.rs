@@ -1,9 +1,9 @@
-//! Log files that are used again (`recycle_log_file_num`): which, and what readers in this process see
-//! of them.
+//! Log files that are used again (`recycle_log_file_num`): which, and what readers in this process
+//! see of them.
 //!
-//! An obsolete log becomes a spare file where it would be deleted, under the same conditions: so none
-//! that a recovery could read is touched. It is cleared then, by the task that deletes; the log that
-//! takes it over finds the pages in memory. What cannot be cleared is deleted.
+//! An obsolete log becomes a spare file where it would be deleted, under the same conditions: so
+//! none that a recovery could read is touched. It is cleared then, by the task that deletes; the
+//! log that takes it over finds the pages in memory. What cannot be cleared is deleted.
 //!
 //! Thread safety: from any thread that may delete obsolete files. No lock is held over I/O.
 

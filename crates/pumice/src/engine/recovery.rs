@@ -95,8 +95,8 @@ impl Order {
         self.damaged_log.get_or_insert(number);
     }
 
-    /// Log `number` has all that it should have: what looked like damage came after that, as what is
-    /// left of an older use of its file does after a power cut.
+    /// Log `number` has all that it should have: what looked like damage came after that, as what
+    /// is left of an older use of its file does after a power cut.
     fn ended_whole(&mut self, number: FileNumber) {
         if self.damaged_log == Some(number) {
             (self.stopped, self.damaged_log) = (false, None);

@@ -81,10 +81,11 @@ option_table! {
         /// limit.
         WAL_size_limit_MB: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_they_are_too_many";
-        /// Files of WALs that are no longer needed, kept for later ones to write over: their pages and
-        /// blocks are taken over. All WALs then have records of RocksDB's recyclable types. 0 keeps
-        /// none, as do an archive and the recovery modes `kTolerateCorruptedTailRecords` and
-        /// `kAbsoluteConsistency`. Otherwise `disable_wal` is refused.
+        /// Files of WALs that are no longer needed, kept for later ones to write over: their pages
+        /// and blocks are taken over. All WALs then have records of RocksDB's recyclable types, and
+        /// `disable_wal` is refused. 0 keeps none, as do an archive and the recovery modes
+        /// `kTolerateCorruptedTailRecords` and `kAbsoluteConsistency`. RocksDB's secondaries do not
+        /// follow such WALs.
         recycle_log_file_num: u64 = 0, fixed, saved
             => "wal_recycling::files_of_logs_are_used_again";
         /// Start a new info log when it exceeds this many bytes; 0 never does.

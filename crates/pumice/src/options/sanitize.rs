@@ -99,9 +99,9 @@ impl DbOptions {
         }
     }
 
-    /// Log files that are kept to be used again: `recycle_log_file_num`, unless logs are archived, or
-    /// `wal_recovery_mode` asks for what old content does not allow. As RocksDB's `SanitizeOptions`
-    /// since 9.1.
+    /// Log files that are kept to be used again: `recycle_log_file_num`, unless logs are archived,
+    /// or `wal_recovery_mode` asks for what old content does not allow. As RocksDB's
+    /// `SanitizeOptions` since 9.1.
     pub(crate) fn recycled_logs(&self) -> u64 {
         use WalRecoveryMode::{AbsoluteConsistency, TolerateCorruptedTail};
         let archived = self.WAL_ttl_seconds > 0 || self.WAL_size_limit_MB > 0;

@@ -1,5 +1,5 @@
-//! Files of logs that are used again (`recycle_log_file_num`): which, what is read of them, and that
-//! neither a kill nor a power cut brings an older log's writes back.
+//! Files of logs that are used again (`recycle_log_file_num`): which, what is read of them, and
+//! that neither a kill nor a power cut brings an older log's writes back.
 
 use std::path::Path;
 use std::sync::Arc;

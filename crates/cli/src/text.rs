@@ -2,6 +2,18 @@
 
 use pumice_base::key::{InternalKey, ValueType};
 use pumice_base::wide_columns::{self, WideColumn};
+use pumice_table::blob::index::BlobIndex;
+
+/// How entries are printed.
+#[derive(Clone, Copy, Default)]
+pub struct Format {
+    /// Keys are hexadecimal digits.
+    pub key_hex: bool,
+    /// Values are hexadecimal digits.
+    pub value_hex: bool,
+    /// Indexes of blobs are spelled out.
+    pub decode_blob_index: bool,
+}
 
 /// The bytes that `text` means.
 ///
@@ -55,19 +67,37 @@ pub fn show_columns<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>, hex: 
     columns.collect::<Vec<_>>().join(&b' ')
 }
 
-/// The value of an internal key; None, after a message on stderr, for a malformed entity.
-pub fn show_stored(ikey: &[u8], value: &[u8], hex: bool) -> Option<Vec<u8>> {
-    let is_entity = |key: InternalKey<'_>| key.tag() == ValueType::WideColumnEntity as u8;
-    if !InternalKey::checked(ikey).is_some_and(is_entity) {
-        return Some(show_plain(value, hex));
+/// The value of an internal key; None, after a message on stderr, for a malformed entity or index.
+pub fn show_stored(ikey: &[u8], value: &[u8], format: Format) -> Option<Vec<u8>> {
+    let hex = format.value_hex;
+    let failed = |what: &str| {
+        let key = show_internal_key(ikey, format.key_hex);
+        eprintln!("{} => error {what}", String::from_utf8_lossy(&key));
+    };
+    match InternalKey::checked(ikey).and_then(|key| ValueType::from_u8(key.tag())) {
+        Some(ValueType::WideColumnEntity) => match wide_columns::decode(value) {
+            Ok(columns) => Some(show_columns(columns, hex)),
+            Err(_) => {
+                failed("deserializing wide columns");
+                None
+            }
+        },
+        Some(ValueType::BlobIndex) if format.decode_blob_index => match BlobIndex::decode(value) {
+            Ok(index) => Some(show_blob_index(&index)),
+            Err(_) => {
+                failed("decoding blob index");
+                None
+            }
+        },
+        _ => Some(show_plain(value, hex)),
     }
-    let columns = wide_columns::decode(value);
-    if columns.is_err() {
-        let key = show_internal_key(ikey, hex);
-        let key = String::from_utf8_lossy(&key);
-        eprintln!("{key} => error deserializing wide columns");
-    }
-    Some(show_columns(columns.ok()?, hex))
+}
+
+/// Where a value is, in the words of RocksDB's tools.
+fn show_blob_index(index: &BlobIndex) -> Vec<u8> {
+    let BlobIndex { file, offset, size, compression } = index;
+    let codec = compression.property_name();
+    format!("[blob ref] file:{file} offset:{offset} size:{size} compression: {codec}").into_bytes()
 }
 
 /// `bytes` without the `0x` in front.
@@ -104,8 +134,8 @@ mod tests {
         assert_eq!(show_columns(columns, true), b":0x76 0x6E:");
         let ikey = internal_key(b"k", 7, ValueType::WideColumnEntity);
         let entity = b"\x01\x01\x01n\x01v";
-        assert_eq!(show_stored(&ikey, entity, false).unwrap(), b"n:v");
-        assert_eq!(show_stored(&ikey, &entity[1..], false), None);
+        assert_eq!(show_stored(&ikey, entity, Format::default()).unwrap(), b"n:v");
+        assert_eq!(show_stored(&ikey, &entity[1..], Format::default()), None);
         for wrong in ["61", "0x6", "0xzz", "0x+1", ""] {
             assert!(parse(wrong, true).is_err(), "{wrong}");
         }

@@ -144,6 +144,7 @@ functions! {
     block_based_options_create() -> Object;
     block_based_options_destroy(Object);
     block_based_options_set_block_cache(Object, Object);
+    options_set_blob_cache(Object, Object);
     options_set_row_cache(Object, Object);
     cache_create_hyper_clock(usize, usize) -> Object;
     cache_create_lru(usize) -> Object;

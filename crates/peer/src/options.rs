@@ -118,6 +118,12 @@ impl Options {
         }
     }
 
+    /// Keeps values that reads find in blob files in `cache`.
+    pub fn set_blob_cache(&mut self, cache: &Cache) {
+        // SAFETY: live objects; the options share the cache.
+        unsafe { (self.peer.api.options_set_blob_cache)(self.raw, cache.raw) };
+    }
+
     /// Keeps rows that point reads find in tables in `cache`.
     pub fn set_row_cache(&mut self, cache: &Cache) {
         // SAFETY: live objects; the options share the cache.

@@ -100,6 +100,15 @@ impl Pumice {
             let manager = WriteBufferManager::new(limit, Some(Arc::clone(&cache) as _), false);
             options.db.write_buffer_manager = Some(manager);
         }
+        if flags.use_blob_cache {
+            options.cf.blob_cache = Some(match flags.use_shared_block_and_blob_cache {
+                true => Arc::clone(&cache),
+                false => {
+                    let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
+                    Cache::new(CacheOptions::new(bytes))
+                }
+            });
+        }
         options.cf.table_factory.block_cache = Some(cache);
         if flags.use_uint64_comparator {
             if flags.key_size != 8 {

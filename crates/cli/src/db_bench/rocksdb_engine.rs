@@ -71,6 +71,17 @@ impl RocksDb {
             other => return Err(format!("cache_type {other} is not supported yet")),
         };
         options.set_block_cache(&cache);
+        if flags.use_blob_cache {
+            let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
+            match flags.use_shared_block_and_blob_cache {
+                true => options.set_blob_cache(&cache),
+                false => options.set_blob_cache(&Cache::lru_sharded(
+                    peer,
+                    bytes,
+                    flags.blob_cache_numshardbits,
+                )),
+            }
+        }
         if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
             options.set_row_cache(&Cache::lru_sharded(peer, bytes, bits));
         }

@@ -74,7 +74,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("statistics_string", "", "statistics by URI"),
     ("thread_status_per_interval", "0", "the status of threads"),
     ("tryfromenv", "", "flags out of the environment"),
-    ("use_blob_cache", "false", "a blob cache in db_bench"),
     ("use_blob_db", "false", "RocksDB's old BlobDB"),
     ("use_cache_jemalloc_no_dump_allocator", "false", "other allocators"),
     ("use_cache_memkind_kmem_allocator", "false", "other allocators"),
@@ -95,8 +94,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("async_io", "false"),
     ("auto_readahead_size", "false"),
     ("auto_refresh_iterator_with_snapshot", "false"),
-    ("blob_cache_numshardbits", "6"),
-    ("blob_cache_size", "8388608"),
     ("blob_db_enable_gc", "false"),
     ("blob_db_file_size", "268435456"),
     ("blob_db_max_db_size", "0"),
@@ -142,7 +139,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("tiered_adm_policy", "auto"),
     ("transaction_sleep", "0"),
     ("uniform_cv_threshold", "-1"),
-    ("use_shared_block_and_blob_cache", "true"),
     ("verify_manifest_content_on_close", "false"),
 ];
 

@@ -91,8 +91,15 @@ pub const COMMANDS: &[Command] = &[
         usage: "[--from] [--to] [--ttl] [--max_keys=<N>] [--timestamp] [--count_only] \
                 [--count_delim=<char>] [--stats] [--bucket=<N>] \
                 [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] \
-                [--path=<path_to_a_file>]",
-        switches: &["ttl", "timestamp", "count_only", "stats"],
+                [--path=<path_to_a_file>] [--decode_blob_index] [--dump_uncompressed_blobs]",
+        switches: &[
+            "ttl",
+            "timestamp",
+            "count_only",
+            "stats",
+            "decode_blob_index",
+            "dump_uncompressed_blobs",
+        ],
         values: &[
             "from",
             "to",
@@ -109,8 +116,8 @@ pub const COMMANDS: &[Command] = &[
         name: "idump",
         help: "Prints the internal entries: every version, with sequence number and type",
         usage: "[--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only] \
-                [--count_delim=<char>] [--stats]",
-        switches: &["count_only", "stats", "input_key_hex"],
+                [--count_delim=<char>] [--stats] [--decode_blob_index]",
+        switches: &["count_only", "stats", "input_key_hex", "decode_blob_index"],
         values: &["from", "to", "max_keys", "count_delim"],
         run: internal::idump,
     },
@@ -278,8 +285,8 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "dump_live_files",
         help: "Prints everything that is in the live files",
-        usage: "",
-        switches: &[],
+        usage: "[--decode_blob_index] [--dump_uncompressed_blobs]",
+        switches: &["decode_blob_index", "dump_uncompressed_blobs"],
         values: &[],
         run: live::dump_live_files,
     },
@@ -379,28 +386,13 @@ pub const COMMANDS: &[Command] = &[
 pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("backup_env_uri", "environments by URI are not built"),
     ("backup_fs_uri", "file systems by URI are not built"),
-    ("blob_compaction_readahead_size", BLOBS),
-    ("blob_compression_type", BLOBS),
-    ("blob_file_size", BLOBS),
-    ("blob_file_starting_level", BLOBS),
-    ("blob_garbage_collection_age_cutoff", BLOBS),
-    ("blob_garbage_collection_force_threshold", BLOBS),
-    ("decode_blob_index", BLOB_DUMPS),
-    ("dump_uncompressed_blobs", BLOB_DUMPS),
-    ("enable_blob_files", BLOBS),
-    ("enable_blob_garbage_collection", BLOBS),
     ("env_uri", "environments by URI are not built"),
     ("fs_uri", "file systems by URI are not built"),
     ("get_write_unix_time", "when entries were written is not recorded"),
     ("leader_path", "opening as a follower is not built"),
-    ("min_blob_size", BLOBS),
-    ("prepopulate_blob_cache", BLOBS),
     ("read_timestamp", "user-defined timestamps are not built"),
     ("stderr_log_level", "backups have no info log"),
 ];
-
-const BLOBS: &str = "options of blob files are those of the OPTIONS file";
-const BLOB_DUMPS: &str = "dumps of blob files are not built";
 
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

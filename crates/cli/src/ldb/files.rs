@@ -1,18 +1,17 @@
 //! Commands about the files of a database: where they are, their checksums, their range deletions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
-use super::open::text as failure;
+use super::open::{Access, text as failure};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::show_plain;
 use pumice::{Db, LiveFile};
 use pumice_env::PosixFs;
 use pumice_env::filename::TableDirs;
-use pumice_manifest::FileMetaData;
 use pumice_table::{Table, TableReadContext};
 
 /// Range deletions that are printed by default.
@@ -23,19 +22,25 @@ const RULE: &str = "------------------------------\n";
 pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "list_live_files_metadata")?;
     let opened = it.open_read_only::<Db>()?;
-    let mut files = opened.db.live_files_metadata();
+    let files = opened.db.live_files_metadata();
+    let blobs = blob_files(it)?;
     let path = |file: &LiveFile| format!("{}{}", file.directory.display(), file.name);
     if it.arguments.flag("sort_by_filename") {
-        files.sort_by_key(path);
-        out.text("Live SST and Blob Files:\n");
-        for file in &files {
+        let tables = files.iter().map(|file| {
             let (level, family) = (file.level, &file.column_family_name);
-            out.text(&format!("{} : level {level}, column family '{family}'\n", path(file)));
-        }
+            (path(file), format!(" : level {level}, column family '{family}'"))
+        });
+        let blobs = blobs.iter().flat_map(|(family, paths)| {
+            let line = format!(", column family '{family}'");
+            paths.iter().map(move |path| (path.display().to_string(), line.clone()))
+        });
+        let lines: BTreeMap<String, String> = tables.chain(blobs).collect();
+        out.text("Live SST and Blob Files:\n");
+        lines.iter().for_each(|(path, what)| out.text(&format!("{path}{what}\n")));
         out.text(RULE);
         return Ok(());
     }
-    for found in it.options(super::open::Access::Read)?.families {
+    for found in it.options(Access::Read)?.families {
         out.text(&format!("===== Column Family: {} =====\nLive SST Files:\n", found.name));
         for level in 0..usize::try_from(found.options.num_levels).unwrap_or(0) {
             out.text(&format!("---------- level {level} ----------\n"));
@@ -44,9 +49,30 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
                 out.text(&format!("{}\n", path(file)));
             }
         }
-        out.text(&format!("Live Blob Files:\n{RULE}"));
+        out.text("Live Blob Files:\n");
+        for path in blobs.get(&found.name).into_iter().flatten() {
+            out.text(&format!("{}\n", path.display()));
+        }
+        out.text(RULE);
     }
     Ok(())
+}
+
+/// The blob files of each column family, as the MANIFEST lists them.
+pub fn blob_files(it: &Invocation) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
+    let found = it.options(Access::Read)?;
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
+    let files = state.families.values().map(|family| {
+        let named = found.families.iter().find(|options| options.name == family.name);
+        let own = named.and_then(|family| family.options.cf_paths.first());
+        let first = own.or(found.db.db_paths.first()).map_or(&it.db, |first| &first.path);
+        let dirs = TableDirs::of(first);
+        let numbers = family.version.blob_files().keys();
+        (family.name.clone(), numbers.map(|number| dirs.blob(*number)).collect())
+    });
+    Ok(files.collect())
 }
 
 /// `file_checksum_dump`: number, function and checksum of every live file, from the MANIFEST.
@@ -58,13 +84,18 @@ pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
         None => current_manifest(&*fs, &it.db).map_err(failure)?,
     };
     let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
-    let files: BTreeMap<u64, &Arc<FileMetaData>> = state.files().map(|f| (f.number, f)).collect();
-    for (number, file) in files {
-        let name = match file.file_checksum_func_name.as_str() {
-            "" => "Unknown",
-            name => name,
-        };
-        let checksum = crate::text::show(&file.file_checksum, it.key_hex && it.value_hex);
+    let tables = state.files();
+    let tables =
+        tables.map(|f| (f.number, (f.file_checksum_func_name.as_str(), &f.file_checksum[..])));
+    let blobs = state.families.values().flat_map(|family| family.version.blob_files().values());
+    let blobs = blobs.map(|file| {
+        let added = &file.shared.addition;
+        (added.number, (added.checksum_method.as_str(), &added.checksum_value[..]))
+    });
+    let files: BTreeMap<u64, (&str, &[u8])> = tables.chain(blobs).collect();
+    for (number, (name, checksum)) in files {
+        let name = if name.is_empty() { "Unknown" } else { name };
+        let checksum = crate::text::show(checksum, it.key_hex && it.value_hex);
         out.line(&[format!("{number}, {name}, ").as_bytes(), &checksum]);
     }
     out.text("Print SST file checksum information finished \n");

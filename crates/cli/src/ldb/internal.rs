@@ -63,7 +63,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         if let Some(groups) = &mut groups {
             groups.add_internal(key.as_bytes(), value, out);
         } else if !count_only {
-            let value = show_stored(key.as_bytes(), value, it.value_hex);
+            let value = show_stored(key.as_bytes(), value, it.format());
             let key = show_internal_key(key.as_bytes(), it.key_hex);
             if let Some(value) = value
                 && !out.line(&[&key, b" => ", &value])

@@ -2,19 +2,23 @@
 
 use std::path::Path;
 
+use super::blob_dump::dump_blob_file;
 use super::data::no_words;
+use super::files::blob_files;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::text as failure;
 use super::wal::{WalDump, dump_log};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::sst_dump::{Range, open_table, print_entries};
+use crate::text::Format;
 use pumice::Db;
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_table::dump::property_lines;
 
 const RULE: &str = "==============================\n";
+const LINE: &str = "------------------------------";
 
 /// What is printed of a log: its header and the values, too.
 const WHOLE_LOG: WalDump = WalDump { header: true, values: true, only_gaps: false };
@@ -29,16 +33,23 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?.print(false, out);
     out.text("\n");
     let files = opened.db.live_files_metadata();
+    let blobs = blob_files(it)?;
+    let format = Format { key_hex: false, value_hex: false, ..it.format() };
+    let uncompressed = it.arguments.flag("dump_uncompressed_blobs");
     for family in it.options(super::open::Access::Read)?.families {
         out.text(&format!("Column family name: {}\n{RULE}\nSST Files\n{RULE}", family.name));
         for file in files.iter().filter(|file| file.column_family_name == family.name) {
             let path = file.directory.join(file.name.trim_start_matches('/'));
-            let rule = "------------------------------";
-            out.text(&format!("{} level:{}\n{rule}\n", path.display(), file.level));
-            dump_table(&*fs, &path, false, &Range::default(), out)?;
+            out.text(&format!("{} level:{}\n{LINE}\n", path.display(), file.level));
+            dump_table(&*fs, &path, format, &Range::default(), out)?;
             out.text("\n");
         }
         out.text(&format!("Blob Files\n{RULE}"));
+        for path in blobs.get(&family.name).into_iter().flatten() {
+            out.text(&format!("{}\n{LINE}\n", path.display()));
+            dump_blob_file(&*fs, path, format, uncompressed, out)?;
+            out.text("\n");
+        }
     }
     out.text(&format!("\nWrite Ahead Log Files\n{RULE}"));
     let options = opened.db.options();
@@ -63,7 +74,8 @@ pub fn dump_file(it: &Invocation, file: &Path, out: &mut Output) -> Result<(), F
         Some((_, FileType::Table)) => {
             let (from, to) = (it.bound("from", it.key_hex)?, it.bound("to", it.key_hex)?);
             let range = Range { from, to, ..Range::default() };
-            dump_table(&*fs, file, it.key_hex, &range, out)
+            let format = Format { value_hex: it.key_hex, ..it.format() };
+            dump_table(&*fs, file, format, &range, out)
         }
         Some((_, FileType::Descriptor)) => {
             ManifestState::read(&*fs, file, it.may_overlap())
@@ -72,7 +84,8 @@ pub fn dump_file(it: &Invocation, file: &Path, out: &mut Output) -> Result<(), F
             Ok(())
         }
         Some((_, FileType::Blob)) => {
-            Err(format!("Not implemented: {path}: dumps of blob files are not built"))
+            let uncompressed = it.arguments.flag("dump_uncompressed_blobs");
+            dump_blob_file(&*fs, file, it.format(), uncompressed, out)
         }
         Some(_) => Err(format!("File type not supported: {path}")),
         None => Err(format!("Can't parse file type: {path}")),
@@ -83,14 +96,14 @@ pub fn dump_file(it: &Invocation, file: &Path, out: &mut Output) -> Result<(), F
 fn dump_table(
     fs: &dyn FileSystem,
     path: &Path,
-    hex: bool,
+    format: Format,
     range: &Range,
     out: &mut Output,
 ) -> Result<(), Failure> {
     out.text(&format!("Process {}\n", path.display()));
     let table = open_table(fs, path).map_err(failure)?;
     out.text("Sst file format: block-based\n");
-    if print_entries(&table, range, hex, out).map_err(failure)? {
+    if print_entries(&table, range, format, out).map_err(failure)? {
         out.text(&format!("\nTable Properties:\n{}\n", property_lines(table.properties())));
     }
     Ok(())

@@ -6,6 +6,7 @@ use super::data::no_words;
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
+use crate::text::show_plain;
 use pumice_base::{Comparator, Error, ErrorKind, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
@@ -175,6 +176,7 @@ impl ManifestState {
                     out.text(&describe(file, hex));
                 }
             }
+            print_blob_files(&family.version, version, out);
         }
         out.text(&format!(
             "next_file_number {} last_sequence {}  prev_log_number {} max_column_family {} \
@@ -191,6 +193,31 @@ impl ManifestState {
     /// All live table files.
     pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
         self.families.values().flat_map(|family| family.version.all_files().map(|(_, file)| file))
+    }
+}
+
+/// The blob files of a version, each with the tables that name it as their oldest.
+fn print_blob_files(version: &Version, number: u64, out: &mut Output) {
+    if !version.blob_files().is_empty() {
+        out.text(&format!("--- blob files --- version# {number} ---\n"));
+    }
+    for file in version.blob_files().values() {
+        let added = file.addition();
+        let linked = version.all_files().map(|(_, table)| table);
+        let linked = linked.filter(|table| table.oldest_blob_file_number == added.number);
+        let linked: String = linked.map(|table| format!("{} ", table.number)).collect();
+        out.text(&format!(
+            "blob_file_number: {} total_blob_count: {} total_blob_bytes: {} checksum_method: {} \
+             checksum_value: {} linked_ssts: {{ {linked}}} garbage_blob_count: {} \
+             garbage_blob_bytes: {}\n",
+            added.number,
+            added.blob_count,
+            added.blob_bytes,
+            added.checksum_method,
+            String::from_utf8_lossy(&show_plain(&added.checksum_value, true)),
+            file.garbage_count,
+            file.garbage_bytes,
+        ));
     }
 }
 
@@ -294,8 +321,12 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
 
 /// ` 25:1006[4 .. 6]['c' seq:4, type:1 .. 'e' seq:6, type:1]`
 fn describe(file: &FileMetaData, hex: bool) -> String {
+    let blobs = match file.oldest_blob_file_number {
+        0 => String::new(),
+        oldest => format!(" blob_file:{oldest}"),
+    };
     format!(
-        " {}:{}[{} .. {}][{} .. {}]\n",
+        " {}:{}[{} .. {}][{} .. {}]{blobs}\n",
         file.number,
         file.file_size,
         file.smallest_seq,

@@ -6,6 +6,7 @@
 
 mod admin;
 mod backups;
+mod blob_dump;
 mod commands;
 mod data;
 mod entities;
@@ -29,6 +30,7 @@ use crate::arguments::{Arguments, Flag, Known, Wrong};
 use crate::nearest::nearest;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
+use crate::text::Format;
 use commands::{COMMANDS, Command, REFUSED_FLAGS, WITHOUT_DB};
 use pumice_base::names;
 use pumice_env::{FileSystem, PosixFs};
@@ -71,6 +73,15 @@ impl Invocation {
             arguments,
             progress,
             fs,
+        }
+    }
+
+    /// How its entries are printed.
+    fn format(&self) -> Format {
+        Format {
+            key_hex: self.key_hex,
+            value_hex: self.value_hex,
+            decode_blob_index: self.arguments.flag("decode_blob_index"),
         }
     }
 
@@ -120,6 +131,8 @@ const COMMON_SWITCHES: &[&str] = &[
     "try_load_options",
     "ignore_unknown_options",
     "auto_compaction",
+    "enable_blob_files",
+    "enable_blob_garbage_collection",
 ];
 
 /// Flags with a value of every command.
@@ -134,6 +147,14 @@ const COMMON_VALUES: &[&str] = &[
     "db_write_buffer_size",
     "write_buffer_size",
     "file_size",
+    "min_blob_size",
+    "blob_file_size",
+    "blob_compression_type",
+    "blob_garbage_collection_age_cutoff",
+    "blob_garbage_collection_force_threshold",
+    "blob_compaction_readahead_size",
+    "blob_file_starting_level",
+    "prepopulate_blob_cache",
     "secondary_path",
 ];
 
@@ -267,7 +288,13 @@ pub fn usage() -> String {
          \x20 --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
          \x20 --compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>, --block_size=<int>,\n\
          \x20 --auto_compaction=<bool>, --db_write_buffer_size=<int>, --write_buffer_size=<int>,\n\
-         \x20 --file_size=<int>\n\n\
+         \x20 --file_size=<int>,\n\
+         \x20 --enable_blob_files, --min_blob_size=<int>, --blob_file_size=<int>,\n\
+         \x20 --blob_compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>,\n\
+         \x20 --blob_file_starting_level=<int>, --prepopulate_blob_cache=<0|1>,\n\
+         \x20 --enable_blob_garbage_collection, --blob_garbage_collection_age_cutoff=<double>,\n\
+         \x20 --blob_garbage_collection_force_threshold=<double>,\n\
+         \x20 --blob_compaction_readahead_size=<int>\n\n\
          Commands:\n",
     );
     for command in COMMANDS {

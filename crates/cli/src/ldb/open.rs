@@ -6,7 +6,7 @@ use super::opened::{Handle, Opened};
 use super::{Failure, Invocation};
 use crate::arguments::Arguments;
 use crate::db_bench::codec;
-use pumice::options::{FileRules, LoadedOptions, load_latest_options};
+use pumice::options::{FileRules, LoadedOptions, PrepopulateBlobCache, load_latest_options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, DbWithTtl};
 use pumice_base::ErrorKind;
 use pumice_env::PosixFs;
@@ -246,11 +246,7 @@ impl Invocation {
         if let Some(len) = number("fix_prefix_len", 1)? {
             options.set("prefix_extractor", &format!("fixed:{len}")).map_err(text)?;
         }
-        if arguments.has("compression_type") {
-            let name = arguments.text("compression_type")?.unwrap_or_default();
-            let name = if name == "no" { "none" } else { name };
-            let codec =
-                codec(name).map_err(|_| format!("Unknown compression algorithm: {name}"))?;
+        if let Some(codec) = codec_of(arguments, "compression_type")? {
             options.set("compression", codec).map_err(text)?;
         }
         if let Some(bytes) = number("compression_max_dict_bytes", 0)? {
@@ -259,11 +255,66 @@ impl Invocation {
         if let Some(on) = arguments.switch("auto_compaction") {
             options.set("disable_auto_compactions", &(!on).to_string()).map_err(text)?;
         }
+        self.apply_blob_flags(options)?;
         if self.may_overlap() {
             options.force_consistency_checks = false;
         }
         Ok(())
     }
+}
+
+impl Invocation {
+    fn apply_blob_flags(&self, options: &mut ColumnFamilyOptions) -> Result<(), Failure> {
+        let arguments = &self.arguments;
+        for name in ["enable_blob_files", "enable_blob_garbage_collection"] {
+            if let Some(on) = arguments.switch(name) {
+                options.set(name, &on.to_string()).map_err(text)?;
+            }
+        }
+        let numbers = [
+            ("min_blob_size", 0),
+            ("blob_file_size", 1),
+            ("blob_compaction_readahead_size", 1),
+            ("blob_file_starting_level", 0),
+        ];
+        for (name, least) in numbers {
+            if let Some(number) = number_of(arguments, name, least)? {
+                options.set(name, &number.to_string()).map_err(text)?;
+            }
+        }
+        if let Some(codec) = codec_of(arguments, "blob_compression_type")? {
+            options.set("blob_compression_type", codec).map_err(text)?;
+        }
+        let shares =
+            ["blob_garbage_collection_age_cutoff", "blob_garbage_collection_force_threshold"];
+        for name in shares {
+            if let Some(share) = arguments.number::<f64>(name)? {
+                if !(0.0..=1.0).contains(&share) {
+                    return Err(format!("{name} must be >= 0 and <= 1."));
+                }
+                options.set(name, &share.to_string()).map_err(text)?;
+            }
+        }
+        match number_of(arguments, "prepopulate_blob_cache", 0)? {
+            None => {}
+            Some(0) => options.prepopulate_blob_cache = PrepopulateBlobCache::Disable,
+            Some(1) => options.prepopulate_blob_cache = PrepopulateBlobCache::FlushOnly,
+            Some(_) => {
+                return Err("prepopulate_blob_cache must be 0 (disable) or 1 (flush only).".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The codec that option `flag` names.
+fn codec_of<'a>(arguments: &'a Arguments, flag: &str) -> Result<Option<&'a str>, Failure> {
+    if !arguments.has(flag) {
+        return Ok(None);
+    }
+    let name = arguments.text(flag)?.unwrap_or_default();
+    let name = if name == "no" { "none" } else { name };
+    codec(name).map(Some).map_err(|_| format!("Unknown compression algorithm: {name}"))
 }
 
 /// The number that option `flag` has, which must be an `int` of C and at least `least`, 0 or 1;

@@ -28,6 +28,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --show_summary      Print the sums of all files
     --list_meta_blocks  Print names, offsets and sizes of the meta blocks
     --show_sequence_number_type  With raw: sequence number and type of each entry
+    --decode_blob_index With scan: where values in blob files are, in words
     --require_property_regex=<regex>, --exclude_property_regex=<regex>
                         Only files whose properties, as --show_properties prints them, match, or
                         do not match
@@ -61,6 +62,7 @@ pub const KNOWN: Known<'_> = Known {
             "verify_checksum",
             "list_meta_blocks",
             "show_sequence_number_type",
+            "decode_blob_index",
         ],
         recompress::SWITCHES,
     ],
@@ -87,7 +89,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
     ("compression_manager", "compression managers"),
     ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
-    ("decode_blob_index", "indexes of blobs in dumps"),
     ("env_uri", "environments by URI"),
     ("fs_uri", "file systems by URI"),
     ("json", "output as JSON"),

@@ -10,7 +10,7 @@ use crate::arguments::{self, Arguments, Flag, Wrong};
 use crate::nearest::hint;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
-use crate::text::{parse, show_internal_key, show_stored};
+use crate::text::{Format, parse, show_internal_key, show_stored};
 use flags::{KNOWN, REFUSED};
 
 pub use flags::USAGE;
@@ -43,7 +43,7 @@ struct Request {
     /// Files and directories.
     paths: Vec<PathBuf>,
     command: Command,
-    hex: bool,
+    format: Format,
     range: Range,
     show_properties: bool,
     show_summary: bool,
@@ -204,7 +204,11 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
     Ok(Request {
         paths,
         command,
-        hex: arguments.flag("output_hex"),
+        format: Format {
+            key_hex: arguments.flag("output_hex"),
+            value_hex: arguments.flag("output_hex"),
+            decode_blob_index: arguments.flag("decode_blob_index"),
+        },
         range: Range {
             is_prefix: prefix.is_some(),
             from: prefix.map_or_else(|| bound("from"), |prefix| Ok(Some(prefix)))?,
@@ -475,7 +479,7 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
     let range = &request.range;
     out.text(&format!("from [{}] to [{}]\n", show(&range.from), show(&range.to)));
     let is_shown = request.command == Command::Scan;
-    let Some(count) = walk(table, range, request.hex, is_shown.then_some(out))? else {
+    let Some(count) = walk(table, range, request.format, is_shown.then_some(out))? else {
         return Ok(());
     };
     let properties = table.properties();
@@ -496,10 +500,10 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
 pub fn print_entries(
     table: &Arc<Table>,
     range: &Range,
-    hex: bool,
+    format: Format,
     out: &mut Output,
 ) -> Result<bool> {
-    Ok(walk(table, range, hex, Some(out))?.is_some())
+    Ok(walk(table, range, format, Some(out))?.is_some())
 }
 
 /// Walks over the entries of `range`, prints them if there is an output, and returns their number.
@@ -507,7 +511,7 @@ pub fn print_entries(
 fn walk(
     table: &Arc<Table>,
     range: &Range,
-    hex: bool,
+    format: Format,
     mut out: Option<&mut Output>,
 ) -> Result<Option<u64>> {
     let order = table.comparator();
@@ -527,8 +531,8 @@ fn walk(
         }
         count += 1;
         if let Some(out) = &mut out {
-            let key = show_internal_key(iter.key().as_bytes(), hex);
-            if let Some(value) = show_stored(iter.key().as_bytes(), iter.value(), hex)
+            let key = show_internal_key(iter.key().as_bytes(), format.key_hex);
+            if let Some(value) = show_stored(iter.key().as_bytes(), iter.value(), format)
                 && !out.line(&[&key, b" => ", &value])
             {
                 return Ok(None);

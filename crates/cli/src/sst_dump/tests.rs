@@ -21,7 +21,7 @@ fn more_is_read_at_a_time_if_more_is_read_ahead() {
         let files = CountedFiles { inner: Arc::clone(&fs), counts: Arc::clone(&counts) };
         let table = open_table(&files, Path::new("/t.sst")).unwrap();
         let range = Range { readahead_bytes, ..Range::default() };
-        assert_eq!(walk(&table, &range, false, None).unwrap(), Some(20_000));
+        assert_eq!(walk(&table, &range, Format::default(), None).unwrap(), Some(20_000));
         let report = counts.report();
         let (_, reads) = report.split_once("Num Read(): ").unwrap();
         reads.lines().next().unwrap().parse::<u32>().unwrap()

@@ -129,7 +129,7 @@ fn switches_are_read_by_one_parser() {
 }
 
 /// Switches among the arguments.
-const SWITCHES: usize = 32;
+const SWITCHES: usize = 36;
 
 /// The list has everything in the help text of Debian's ldb.
 // Plain #[test]: it starts processes and does nothing else that waits.

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod arguments;
+mod blobs;
 mod compact;
 mod entities;
 mod names;

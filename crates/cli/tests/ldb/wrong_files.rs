@@ -19,19 +19,6 @@ fn what_is_no_manifest_is_told() {
     }
 }
 
-/// What ldb does not do with a blob file says so.
-// Plain #[test]: it starts processes and does nothing else that waits.
-#[test]
-fn dumps_of_blob_files_are_refused_by_name() {
-    let Some((root, our_dir, _)) = scratch("no-blobs") else { return };
-    make(&root.0);
-    copy(&root.0, &our_dir);
-    let printed = ours(&our_dir, "--db=d dump --path=d/000001.blob", "");
-    assert_eq!((printed.0, printed.1.as_str()), (Some(1), ""));
-    assert!(printed.2.starts_with("Failed: Not implemented: "), "{printed:?}");
-    assert!(printed.2.ends_with(": dumps of blob files are not built\n"), "{printed:?}");
-}
-
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn what_is_no_log_is_told() {

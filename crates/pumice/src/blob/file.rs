@@ -13,11 +13,11 @@ use pumice_base::{Error, Result, SubCode};
 use pumice_compress::{CompressionType, Decompressor};
 use pumice_env::RandomAccessFile;
 use pumice_env::perf::{self, PerfMetric};
-
-use crate::blob::format::{
+use pumice_table::blob::format::{
     FOOTER_LEN, FileHeader, HEADER_LEN, RECORD_HEADER_LEN, RecordHeader, decode_footer,
 };
-use crate::blob::index::BlobIndex;
+use pumice_table::blob::index::BlobIndex;
+
 use crate::stats::{HistogramKind, Record, Statistics};
 
 /// Buffers above this are not kept.

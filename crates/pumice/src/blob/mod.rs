@@ -2,15 +2,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `index` | what an entry holds in place of its value |
-//! | `format` | the bytes of a blob file |
 //! | `file` | one file, open for reads |
 //! | `references` | how much of each file entries refer to: garbage is the difference of two sums |
 //!
-//! Not here: which files there are (`pumice_manifest::blob`), which are open
-//! (`version::blob_files`), what readers and jobs do with an index (`read::elsewhere`).
+//! Not here: their bytes (`pumice_table::blob`), which files there are (`pumice_manifest::blob`),
+//! which are open (`version::blob_files`), what readers and jobs do with an index
+//! (`read::elsewhere`).
+
+use pumice_manifest::blob::{BLOB_FILE_FOOTER_LEN, BLOB_FILE_HEADER_LEN};
+use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN};
 
 pub(crate) mod file;
-pub(crate) mod format;
-pub mod index;
 pub(crate) mod references;
+
+const _: () = assert!(HEADER_LEN as u64 == BLOB_FILE_HEADER_LEN);
+const _: () = assert!(FOOTER_LEN as u64 == BLOB_FILE_FOOTER_LEN);

@@ -10,9 +10,8 @@ use std::collections::btree_map::Entry;
 
 use pumice_base::{FileNumber, Result, UserKey, ValueType, wide_columns};
 use pumice_manifest::edit::BlobFileGarbage;
-
-use crate::blob::format::RECORD_HEADER_LEN;
-use crate::blob::index::BlobIndex;
+use pumice_table::blob::format::RECORD_HEADER_LEN;
+use pumice_table::blob::index::BlobIndex;
 
 /// Blobs of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

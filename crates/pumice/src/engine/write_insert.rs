@@ -61,7 +61,7 @@ impl DbInner {
     ///
     /// # Errors
     /// Part of the group is then not inserted.
-    #[inline]
+    #[inline(always)] // As `write_group`.
     pub(super) fn insert_group(
         &self,
         leader: &Leadership,

@@ -11,10 +11,10 @@ use pumice_cache::{CacheKey, Handle, Priority};
 use pumice_env::IoPriority;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_manifest::{BlobFileMetaData, Version};
+use pumice_table::blob::format::RECORD_HEADER_LEN;
+use pumice_table::blob::index::BlobIndex;
 use pumice_table::{BlockCache, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
 
-use crate::blob::format::RECORD_HEADER_LEN;
-use crate::blob::index::BlobIndex;
 use crate::read::pinned::PinnedSlice;
 use crate::stats::{HistogramKind, Record, Ticker};
 use crate::version::table_cache::TableCache;

@@ -21,12 +21,12 @@ use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
 use pumice_manifest::edit::BlobFileAddition;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
-use pumice_table::{BlockCache, CachedBlock, TableReason, cache_base_of};
-
-use crate::blob::format::{
+use pumice_table::blob::format::{
     FileHeader, HEADER_LEN, RECORD_HEADER_LEN, encode_footer, encode_record_header,
 };
-use crate::blob::index::BlobIndex;
+use pumice_table::blob::index::BlobIndex;
+use pumice_table::{BlockCache, CachedBlock, TableReason, cache_base_of};
+
 use crate::blob::references::may_refer;
 use crate::options::{ColumnFamilyOptions, PrepopulateBlobCache};
 use crate::read::pinned::PinnedSlice;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
 use pumice_manifest::Version;
 use pumice_table::TableReadOptions;
+use pumice_table::blob::index::BlobIndex;
 
-use crate::blob::index::BlobIndex;
 use crate::blob::references::may_refer;
 use crate::read::elsewhere::{BlobReads, BlobSource, Fetched};
 use crate::read::value::is_entity;

@@ -456,6 +456,7 @@ impl DbInner {
     }
 
     /// Logs a group of `bytes` as one record with `header`.
+    #[inline(always)] // As `write_group`.
     fn log_group(
         &self,
         sync: bool,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::blobs::written::{compact, options};
 use crate::common::{SYNC, contents, let_files_go, names};
 use pumice::options::DbPath;
-use pumice::{Db, FlushOptions, MemFs, Options};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db, FlushOptions, MemFs, Options};
 use pumice_env::mem::{CrashMode, Fault, FaultRule};
 use pumice_testkit::seed;
 
@@ -33,11 +33,21 @@ fn options_on(fs: &MemFs, apart: bool) -> Options {
     options
 }
 
+/// Compacts everything into the last directory: a compaction that is asked for chooses none itself.
+fn compact_into(db: &Db, apart: bool) -> pumice::Result<()> {
+    let options = CompactRangeOptions {
+        target_path_id: u32::from(apart),
+        bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
+        ..CompactRangeOptions::default()
+    };
+    db.compact_range(&options, None, None)
+}
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Puts, overwrites and deletes, with flushes and compactions, until something fails. `done` has
 /// what was acknowledged, `tried` also the write that failed.
-fn work(db: &Db, done: &mut Model, tried: &mut Model) -> pumice::Result<()> {
+fn work(db: &Db, apart: bool, done: &mut Model, tried: &mut Model) -> pumice::Result<()> {
     for round in 0..3u8 {
         for key in 0..6u8 {
             let (key, value) = (vec![b'k', key], vec![round; 20 + 15 * usize::from(key)]);
@@ -51,7 +61,7 @@ fn work(db: &Db, done: &mut Model, tried: &mut Model) -> pumice::Result<()> {
         db.delete_opt(&SYNC, &gone)?;
         done.remove(&gone);
         if round > 0 {
-            db.compact_range(&Default::default(), None, None)?;
+            compact_into(db, apart)?;
         }
     }
     Ok(())
@@ -85,7 +95,7 @@ fn happen(i: u64, mishap: Mishap, apart: bool) {
         }
         Mishap::Crash(_) => fs.halt_after(i),
     }
-    drop(work(&db, &mut done, &mut tried)); // Whether it fails depends on `i`.
+    drop(work(&db, apart, &mut done, &mut tried)); // Whether it fails depends on `i`.
     match mishap {
         Mishap::Fails(_) => {
             fs.clear_faults();
@@ -112,7 +122,7 @@ fn happen_everywhere(mishap: Mishap, apart: bool) {
     let fs = MemFs::new(0);
     let db = Db::open(&options_on(&fs, apart), "/db").unwrap();
     let before = fs.change_count();
-    work(&db, &mut Model::new(), &mut Model::new()).unwrap();
+    work(&db, apart, &mut Model::new(), &mut Model::new()).unwrap();
     let changes = fs.change_count() - before;
     db.close().unwrap();
     for point in seed::range(POINTS) {
@@ -148,7 +158,7 @@ fn what_a_compaction_wrote_into_two_directories_is_durable() {
     let value = |n: u8| vec![n; 100];
     (0..6u8).for_each(|n| db.put([n], value(n)).unwrap());
     db.flush().unwrap();
-    compact(&db);
+    compact_into(&db, true).unwrap();
     assert_eq!(names(&fs.shared(), DIRS[1]).len(), 1, "the table is in the other directory");
     fs.crash(1, CrashMode::UNSYNCED);
     drop(db.close());

@@ -18,28 +18,28 @@ use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
 use pumice_base::coding::{Decoder, put_fixed32, put_fixed64};
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
-use pumice_manifest::blob::{BLOB_FILE_FOOTER_LEN, BLOB_FILE_HEADER_LEN};
 
 const MAGIC: u32 = 0x0024_8f37;
-const VERSION: u32 = 1;
+/// The version of the format.
+pub const VERSION: u32 = 1;
 /// Flag: blobs expire, as in RocksDB's old BlobDB.
 const HAS_TTL: u8 = 1;
 
 /// Bytes of the header of a file.
-pub(crate) const HEADER_LEN: usize = 30;
+pub const HEADER_LEN: usize = 30;
 /// Bytes of the footer of a file.
-pub(crate) const FOOTER_LEN: usize = 32;
-const _: () = assert!(HEADER_LEN as u64 == BLOB_FILE_HEADER_LEN);
-const _: () = assert!(FOOTER_LEN as u64 == BLOB_FILE_FOOTER_LEN);
+pub const FOOTER_LEN: usize = 32;
 /// Bytes of a record before its key.
-pub(crate) const RECORD_HEADER_LEN: usize = 32;
+pub const RECORD_HEADER_LEN: usize = 32;
 /// The part of a record's header that its CRC covers.
 const LENGTHS_LEN: usize = 24;
 
 /// What the header of a file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileHeader {
+pub struct FileHeader {
+    /// The column family whose values these are.
     pub family: u32,
+    /// Of all values of the file.
     pub compression: CompressionType,
 }
 
@@ -83,7 +83,7 @@ impl FileHeader {
 }
 
 /// Appends the footer of a file of that many blobs.
-pub(crate) fn encode_footer(blobs: u64, to: &mut Vec<u8>) {
+pub fn encode_footer(blobs: u64, to: &mut Vec<u8>) {
     let start = to.len();
     put_fixed32(to, MAGIC);
     put_fixed64(to, blobs);
@@ -97,7 +97,7 @@ pub(crate) fn encode_footer(blobs: u64, to: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Corruption.
-pub(crate) fn decode_footer(bytes: &[u8]) -> Result<u64> {
+pub fn decode_footer(bytes: &[u8]) -> Result<u64> {
     let cut = || Error::corruption("Error decoding blob file footer");
     let covered = bytes.get(..FOOTER_LEN - 4).ok_or_else(cut)?;
     let mut input = Decoder::new(bytes);
@@ -116,7 +116,7 @@ pub(crate) fn decode_footer(bytes: &[u8]) -> Result<u64> {
 }
 
 /// Appends the record's header of a blob.
-pub(crate) fn encode_record_header(key: &[u8], value: &[u8], to: &mut Vec<u8>) {
+pub fn encode_record_header(key: &[u8], value: &[u8], to: &mut Vec<u8>) {
     let start = to.len();
     put_fixed64(to, key.len() as u64);
     put_fixed64(to, value.len() as u64);
@@ -128,9 +128,12 @@ pub(crate) fn encode_record_header(key: &[u8], value: &[u8], to: &mut Vec<u8>) {
 
 /// What the header of a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecordHeader {
+pub struct RecordHeader {
+    /// Bytes of the user key.
     pub key_len: u64,
+    /// Bytes of the value as stored.
     pub value_len: u64,
+    /// 0: never.
     pub expiration: u64,
     blob_crc: u32,
 }

@@ -20,12 +20,14 @@ const BLOB_TTL: u8 = 2;
 
 /// Where a value is in a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlobIndex {
+pub struct BlobIndex {
+    /// The blob file.
     pub file: FileNumber,
     /// Of the stored value, not of its record.
     pub offset: u64,
     /// Of the stored value in bytes.
     pub size: u64,
+    /// That of the file.
     pub compression: CompressionType,
 }
 

@@ -18,7 +18,7 @@ const MODES: [&str; 4] = [
     "kSkipAnyCorruptedRecords",
 ];
 const FAMILIES: [&str; 2] = ["default", "other"];
-const MOMENTS: usize = 6;
+const MOMENTS: usize = 4;
 /// Debian's 7.8.3, found by the loader's own search.
 const OLDEST: &str = "librocksdb.so.7.8";
 /// The key that RocksDB puts.

@@ -35,8 +35,18 @@ pumice_port::worker_local! {
 /// See the module head.
 pub(crate) struct BlobFile {
     file: Arc<dyn RandomAccessFile>,
-    compression: CompressionType,
+    /// None if the header cannot be read: each index says its own.
+    compression: Option<CompressionType>,
+    /// No record reaches beyond this.
+    records_end: u64,
     statistics: Option<Arc<Statistics>>,
+}
+
+/// What the ends of a whole file say.
+pub(crate) struct Ends {
+    pub family: u32,
+    compression: CompressionType,
+    pub blobs: u64,
 }
 
 /// An error about a place of `file`.
@@ -55,6 +65,25 @@ fn read_part(file: &dyn RandomAccessFile, offset: u64, part: &mut [u8]) -> Resul
     Err(damaged(file, offset, &Error::corruption(text)))
 }
 
+/// Reads header and footer.
+fn read_ends(file: &dyn RandomAccessFile) -> Result<Ends> {
+    if file.len() < (HEADER_LEN + FOOTER_LEN) as u64 {
+        return Err(damaged(file, 0, &Error::corruption("Malformed blob file")));
+    }
+    let mut header = [0; HEADER_LEN];
+    read_part(file, 0, &mut header)?;
+    let header = FileHeader::decode(&header).map_err(|error| damaged(file, 0, &error))?;
+    let (mut footer, at) = ([0; FOOTER_LEN], end_of_records(file));
+    read_part(file, at, &mut footer)?;
+    let blobs = decode_footer(&footer).map_err(|error| damaged(file, at, &error))?;
+    Ok(Ends { family: header.family, compression: header.compression, blobs })
+}
+
+/// Where the records of a whole file end.
+fn end_of_records(file: &dyn RandomAccessFile) -> u64 {
+    file.len().saturating_sub(FOOTER_LEN as u64)
+}
+
 impl BlobFile {
     /// Takes over `file` of column family `family`.
     ///
@@ -65,21 +94,29 @@ impl BlobFile {
         family: u32,
         statistics: Option<Arc<Statistics>>,
     ) -> Result<Self> {
-        let len = file.len();
-        if len < (HEADER_LEN + FOOTER_LEN) as u64 {
-            return Err(damaged(&*file, 0, &Error::corruption("Malformed blob file")));
-        }
-        let mut header = [0; HEADER_LEN];
-        read_part(&*file, 0, &mut header)?;
-        let header = FileHeader::decode(&header).map_err(|error| damaged(&*file, 0, &error))?;
-        if header.family != family {
-            let text = format!("Column family ID mismatch: {} in place of {family}", header.family);
+        let ends = read_ends(&*file)?;
+        if ends.family != family {
+            let text = format!("Column family ID mismatch: {} in place of {family}", ends.family);
             return Err(damaged(&*file, 0, &Error::corruption(text)));
         }
-        let (mut footer, at) = ([0; FOOTER_LEN], len - FOOTER_LEN as u64);
-        read_part(&*file, at, &mut footer)?;
-        decode_footer(&footer).map_err(|error| damaged(&*file, at, &error))?;
-        Ok(BlobFile { file, compression: header.compression, statistics })
+        let (compression, records_end) = (Some(ends.compression), end_of_records(&*file));
+        Ok(BlobFile { file, compression, records_end, statistics })
+    }
+
+    /// Takes over `file`, whatever its state; and says whether it is whole. Of one that is not,
+    /// values can be read whose records are.
+    pub fn salvage(file: Arc<dyn RandomAccessFile>) -> (Self, Result<Ends>) {
+        let ends = read_ends(&*file);
+        let (compression, records_end) = match &ends {
+            Ok(ends) => (Some(ends.compression), end_of_records(&*file)),
+            Err(_) => (None, file.len()),
+        };
+        (BlobFile { file, compression, records_end, statistics: None }, ends)
+    }
+
+    /// Bytes of all records.
+    pub fn record_bytes(&self) -> u64 {
+        self.records_end.saturating_sub(HEADER_LEN as u64)
     }
 
     /// Replaces `out` by the value that `index` of `key` refers to. With `verify` the record is
@@ -96,7 +133,7 @@ impl BlobFile {
     ) -> Result<()> {
         out.clear();
         self.check(key, index).map_err(|error| damaged(&*self.file, index.offset, &error))?;
-        if self.compression == CompressionType::None && !verify {
+        if index.compression == CompressionType::None && !verify {
             return self.read_value(index, out);
         }
         let mut buffer = READ_BUFFER.take();
@@ -122,11 +159,10 @@ impl BlobFile {
     fn check(&self, key: &[u8], index: &BlobIndex) -> Result<()> {
         let first = (HEADER_LEN + RECORD_HEADER_LEN + key.len()) as u64;
         let end = index.offset.checked_add(index.size);
-        let last = self.file.len() - FOOTER_LEN as u64;
-        if index.offset < first || end.is_none_or(|end| end > last) {
+        if index.offset < first || end.is_none_or(|end| end > self.records_end) {
             return Err(Error::corruption("Invalid blob offset"));
         }
-        if index.compression != self.compression {
+        if self.compression.is_some_and(|of_file| of_file != index.compression) {
             return Err(Error::corruption("Compression type mismatch when reading blob"));
         }
         Ok(())
@@ -175,14 +211,14 @@ impl BlobFile {
     }
 
     fn decompress(&self, index: &BlobIndex, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        if self.compression == CompressionType::None {
+        if index.compression == CompressionType::None {
             out.extend_from_slice(stored);
             return Ok(());
         }
         let _time = perf::time(PerfMetric::BlobDecompressTime);
         let timer = self.statistics.timer();
         let decompress = |codec: &RefCell<Decompressor>| {
-            codec.borrow_mut().decompress(self.compression, stored, out, MAX_VALUE_BYTES)
+            codec.borrow_mut().decompress(index.compression, stored, out, MAX_VALUE_BYTES)
         };
         let done = DECOMPRESSOR.with(decompress);
         timer.stop(&self.statistics, HistogramKind::BlobDbDecompressionMicros);

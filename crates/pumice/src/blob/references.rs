@@ -71,6 +71,11 @@ impl References {
         }
     }
 
+    /// Those to a file.
+    pub fn of(&self, file: FileNumber) -> Flow {
+        self.0.get(&file).copied().unwrap_or_default()
+    }
+
     /// The oldest file; 0 for none.
     pub fn oldest(&self) -> FileNumber {
         self.0.keys().next().copied().unwrap_or(0)

@@ -19,6 +19,7 @@ use pumice_env::{
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::LogWriter;
 
+use crate::repair::blobs::PlannedBlobs;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::repaired_tables::Outputs;
 
@@ -32,6 +33,7 @@ pub(super) struct PlannedFamily {
     pub family: Family,
     pub files: Vec<(usize, Arc<FileMetaData>)>,
     pub cursors: Vec<(usize, Vec<u8>)>,
+    pub blobs: PlannedBlobs,
 }
 
 /// The repaired database.
@@ -131,7 +133,7 @@ impl Plan {
         if self.db_id.is_some() {
             edits.push(VersionEdit { db_id: self.db_id.clone(), ..VersionEdit::default() });
         }
-        for PlannedFamily { family, files, cursors } in &self.families {
+        for PlannedFamily { family, files, cursors, blobs } in &self.families {
             let id = family.id;
             edits.push(VersionEdit {
                 comparator: Some(family.icmp.user.name().to_string()),
@@ -144,6 +146,8 @@ impl Plan {
                 log_number: Some(family.log_number),
                 new_files: files.clone(),
                 compact_cursors: cursors.clone(),
+                blob_additions: blobs.additions.clone(),
+                blob_garbage: blobs.garbage.clone(),
                 ..VersionEdit::default()
             });
         }

@@ -11,7 +11,9 @@ use pumice_base::{FileNumber, Result};
 use pumice_env::filename;
 use pumice_manifest::FileMetaData;
 
+use crate::blob::references::References;
 use crate::recovery::version_recovery::RecoveredVersions;
+use crate::repair::blobs::BlobFiles;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::install::{Plan, PlannedFamily, install};
 use crate::repair::logs::{self, FoundLog};
@@ -23,7 +25,8 @@ use crate::repair::tables::{self, FoundTable};
 
 /// What to do about a table of the MANIFEST.
 enum Finding {
-    Sound,
+    /// With the blobs that it refers to.
+    Sound(References),
     /// A part of it can be read.
     Damaged(Input),
     Gone,
@@ -36,6 +39,7 @@ enum Finding {
 pub(super) fn keep(
     context: &RepairContext<'_>,
     survey: &Survey,
+    blobs: &BlobFiles,
     unlisted: &[FoundTable],
     recovered: &RecoveredVersions,
     report: &mut RepairReport,
@@ -45,7 +49,7 @@ pub(super) fn keep(
     let mut findings = BTreeMap::new();
     for (id, family) in &recovered.families {
         for (_, file) in family.version.all_files() {
-            let finding = look(context, survey, (*id, &family.name, file), report)?;
+            let finding = look(context, survey, blobs, (*id, &family.name, file), report)?;
             findings.insert(file.number, finding);
         }
     }
@@ -59,15 +63,25 @@ pub(super) fn keep(
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }
-    if convert || findings.values().any(|finding| !matches!(finding, Finding::Sound)) {
+    let are_sound = findings.values().all(|finding| matches!(finding, Finding::Sound(_)));
+    if convert || !are_sound || !blobs.are_whole(recovered) {
         report.outcome = RepairOutcome::Repaired;
         report.files.extend(
             unlisted
                 .iter()
                 .map(|table| table.reported(FileFate::NotUsed, "the MANIFEST does not name it")),
         );
-        let change =
-            Change { context, survey, unlisted, recovered, families, findings, logs, convert };
+        let change = Change {
+            context,
+            survey,
+            blobs,
+            unlisted,
+            recovered,
+            families,
+            findings,
+            logs,
+            convert,
+        };
         return survey.undoing(
             context,
             (recovered.db_id.as_deref(), recovered.next_file_number),
@@ -113,6 +127,7 @@ fn missing(name: &str, column_family: &str) -> RepairedFile {
 fn look(
     context: &RepairContext<'_>,
     survey: &Survey,
+    blobs: &BlobFiles,
     known: tables::Known<'_>,
     report: &mut RepairReport,
 ) -> Result<Finding> {
@@ -123,16 +138,20 @@ fn look(
         report.files.push(missing(&filename::table_file_name(number), family));
         return Ok(Finding::Gone);
     };
-    let mut found = tables::examine(context, path.clone(), number, Some(known))?;
+    let mut found = tables::examine(context, blobs, path.clone(), number, Some(known))?;
     if found.bytes != meta.file_size && found.is_sound() {
         let text = format!("it has {} bytes, not {}", found.bytes, meta.file_size);
         found.contents = Err(pumice_base::Error::corruption(text));
     }
     let (finding, fate) = match &found.contents {
-        Ok(contents) if contents.damage.is_empty() => (Finding::Sound, FileFate::Kept),
+        Ok(contents) if contents.damage.is_empty() => {
+            (Finding::Sound(contents.references.clone()), FileFate::Kept)
+        }
         Ok(contents) if contents.entries > 0 => {
             let meta = Arc::new(meta.clone());
-            let input = Input { path: path.clone(), meta, known: true, rewrite: true };
+            let references = contents.references.clone();
+            let path = path.clone();
+            let input = Input { path, meta, known: true, rewrite: true, references };
             (Finding::Damaged(input), FileFate::Rewritten)
         }
         _ => (Finding::Gone, FileFate::Lost),
@@ -148,6 +167,7 @@ fn look(
 struct Change<'a> {
     context: &'a RepairContext<'a>,
     survey: &'a Survey,
+    blobs: &'a BlobFiles,
     unlisted: &'a [FoundTable],
     recovered: &'a RecoveredVersions,
     families: BTreeMap<u32, Family>,
@@ -169,6 +189,9 @@ impl Change<'_> {
             let version = &self.recovered.families[id].version;
             let mut files = Vec::new();
             for (level, file) in version.all_files() {
+                if let Some(Finding::Sound(references)) = self.findings.get(&file.number) {
+                    outputs.references.entry(*id).or_default().merge(references.clone());
+                }
                 files.extend(self.kept(outputs, family, level, file)?.map(|file| (level, file)));
             }
             let tables = converted.remove(id).unwrap_or_default();
@@ -183,12 +206,15 @@ impl Change<'_> {
                 family: Family { log_number, ..family.clone() },
                 files,
                 cursors: cursors.map(|(level, key)| (*level, key.clone())).collect(),
+                blobs: self.blobs.plan(*id, outputs.references.entry(*id).or_default()),
             });
         }
         for (_, file) in planned.iter().flat_map(|family| &family.files) {
             report.tables += 1;
             report.table_bytes += file.file_size;
         }
+        let mut retire = self.retired();
+        retire.extend(self.blobs.retire(planned.iter().map(|family| &family.blobs), report));
         let plan = Plan {
             families: planned,
             min_log: behind_logs.unwrap_or(self.recovered.min_log_to_keep),
@@ -196,7 +222,7 @@ impl Change<'_> {
             last_sequence,
             max_family: self.recovered.max_column_family,
             db_id: self.recovered.db_id.clone(),
-            retire: self.retired(),
+            retire,
             remove: Vec::new(),
         };
         install(self.context, outputs, &plan)
@@ -211,11 +237,11 @@ impl Change<'_> {
         file: &Arc<FileMetaData>,
     ) -> Result<Option<Arc<FileMetaData>>> {
         let input = match self.findings.get(&file.number) {
-            Some(Finding::Sound) => return Ok(Some(Arc::clone(file))),
+            Some(Finding::Sound(_)) => return Ok(Some(Arc::clone(file))),
             Some(Finding::Damaged(input)) => input,
             Some(Finding::Gone) | None => return Ok(None),
         };
-        let mut merge = Merge::new(self.context, family, std::slice::from_ref(input))?;
+        let mut merge = Merge::new(self.context, self.blobs, family, std::slice::from_ref(input))?;
         let tombstones = std::mem::take(&mut merge.tombstones);
         let written = outputs.write(family, level, None, &mut merge, tombstones)?;
         // Bounds and age stay the same, so that it keeps its place among its neighbours.
@@ -233,7 +259,7 @@ impl Change<'_> {
     }
 
     fn retired(&self) -> Vec<PathBuf> {
-        let replaced = self.findings.iter().filter(|(_, f)| !matches!(f, Finding::Sound));
+        let replaced = self.findings.iter().filter(|(_, f)| !matches!(f, Finding::Sound(_)));
         let mut retired: Vec<PathBuf> =
             replaced.filter_map(|(number, _)| self.survey.tables.get(number).cloned()).collect();
         retired.extend(self.unlisted.iter().map(|table| table.path.clone()));

@@ -1,10 +1,12 @@
 //! Merges the readable entries of several tables into one sorted run.
 //!
-//! An internal key that is in several tables is returned once, from the newest of them: the entry
-//! of a compaction's input and of its output, or of a log and of the table it was flushed to.
+//! A user key with one sequence number that is in several tables is returned once, from the newest
+//! of them: the entry of a compaction's input and of its output, or of a log and of the table it
+//! was flushed to. The types may differ, as the value may have gone to a blob file, or come back.
 //!
 //! Thread safety: one user. Suspends on I/O.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use pumice_base::{FileNumber, InternalKey, Result};
 use pumice_manifest::FileMetaData;
 use pumice_table::SalvageIter;
 
+use crate::blob::references::References;
+use crate::repair::blobs::{BlobFiles, Settled};
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::repaired_tables::Entries;
 use crate::repair::tables;
@@ -26,17 +30,22 @@ pub(super) struct Input {
     pub known: bool,
     /// It cannot stay as it is.
     pub rewrite: bool,
+    /// Blobs that it refers to.
+    pub references: References,
 }
 
 /// See the module head.
 pub(super) struct Merge<'a> {
     context: &'a RepairContext<'a>,
+    blobs: &'a BlobFiles,
     family: &'a Family,
     /// Not begun yet, the one with the smallest key last.
     waiting: Vec<Input>,
     active: Vec<(FileNumber, SalvageIter)>,
     /// Place of the present entry in `active`.
     at: Option<usize>,
+    /// The present entry, if it is not as its table has it.
+    moved: Option<(Vec<u8>, Vec<u8>)>,
     /// The key returned last.
     last: Vec<u8>,
     pub tombstones: Vec<RangeTombstone>,
@@ -49,6 +58,7 @@ impl<'a> Merge<'a> {
     /// The errors of opening the tables.
     pub fn new(
         context: &'a RepairContext<'a>,
+        blobs: &'a BlobFiles,
         family: &'a Family,
         inputs: &[Input],
     ) -> Result<Self> {
@@ -65,8 +75,9 @@ impl<'a> Merge<'a> {
                 false => tombstones.extend(all),
             }
         }
-        let (active, last) = (Vec::new(), Vec::new());
-        let mut merge = Merge { context, family, waiting, active, at: None, last, tombstones };
+        let (active, last, at, moved) = (Vec::new(), Vec::new(), None, None);
+        let mut merge =
+            Merge { context, blobs, family, waiting, active, at, moved, last, tombstones };
         merge.choose()?;
         Ok(merge)
     }
@@ -79,26 +90,41 @@ impl<'a> Merge<'a> {
             let smallest = self.at.map(|at| self.active[at].1.key());
             let due = self.waiting.last().is_some_and(|input| {
                 let begins = input.meta.smallest_key();
-                smallest.is_none_or(|key| {
-                    self.family.icmp.compare(begins, InternalKey::new(key)).is_le()
-                })
+                smallest.is_none_or(|key| self.order(begins.as_bytes(), key).is_le())
             });
             if due && let Some(input) = self.waiting.pop() {
                 let table = open(self.context, self.family, &input)?;
                 self.active.push((input.meta.number, table.salvage()));
                 continue;
             }
-            match self.at {
-                Some(at) if self.was_last(self.active[at].1.key()) => self.active[at].1.next(),
-                _ => return Ok(()),
+            let Some(at) = self.at else { return Ok(()) };
+            let entry = &self.active[at].1;
+            if self.was_last(entry.key()) {
+                self.active[at].1.next();
+                continue;
             }
+            match self.blobs.settle(self.family.id, entry.key(), entry.value()) {
+                Settled::Stays => self.moved = None,
+                Settled::Moved(ikey, value) => self.moved = Some((ikey, value)),
+                Settled::Lost(_) => {
+                    self.active[at].1.next();
+                    continue;
+                }
+            }
+            return Ok(());
         }
     }
 
     /// The entry is the one returned last: the order decides, not the bytes.
     fn was_last(&self, key: &[u8]) -> bool {
-        !self.last.is_empty()
-            && self.family.icmp.compare(InternalKey::new(key), InternalKey::new(&self.last)).is_eq()
+        !self.last.is_empty() && self.order(key, &self.last).is_eq()
+    }
+
+    /// The order of two internal keys, whatever their types.
+    fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (a, b) = (InternalKey::new(a), InternalKey::new(b));
+        let users = self.family.icmp.user.compare(a.user_key(), b.user_key());
+        users.then_with(|| b.sequence().cmp(&a.sequence()))
     }
 
     fn smallest(&self) -> Option<usize> {
@@ -106,10 +132,7 @@ impl<'a> Merge<'a> {
         for (at, (number, iter)) in self.active.iter().enumerate() {
             let better = best.is_none_or(|best| {
                 let (other, known) = &self.active[best];
-                let order = self
-                    .family
-                    .icmp
-                    .compare(InternalKey::new(iter.key()), InternalKey::new(known.key()));
+                let order = self.order(iter.key(), known.key());
                 order.is_lt() || order.is_eq() && number > other
             });
             if better {
@@ -134,16 +157,23 @@ impl Entries for Merge<'_> {
         self.at.is_some()
     }
     fn key(&self) -> &[u8] {
-        self.at.map_or(&[], |at| self.active[at].1.key())
+        match &self.moved {
+            Some((key, _)) => key,
+            None => self.at.map_or(&[], |at| self.active[at].1.key()),
+        }
     }
     fn value(&self) -> &[u8] {
-        self.at.map_or(&[], |at| self.active[at].1.value())
+        match &self.moved {
+            Some((_, value)) => value,
+            None => self.at.map_or(&[], |at| self.active[at].1.value()),
+        }
     }
     fn next(&mut self) -> Result<()> {
         let Some(at) = self.at else { return Ok(()) };
         self.last.clear();
         self.last.extend_from_slice(self.active[at].1.key());
         self.active[at].1.next();
+        self.moved = None;
         self.choose()
     }
 }

@@ -8,6 +8,7 @@
 //! repair has not written itself, files only move to `lost`; (2) a repair that is killed at any
 //! moment leaves the old database or the repaired one, and can be run again.
 
+mod blobs;
 mod context;
 mod history;
 mod install;
@@ -66,8 +67,7 @@ use survey::Survey;
 ///
 /// # Errors
 /// IoError if the database is open; Corruption if there are no files of a database; NotSupported or
-/// InvalidArgument, naming the file, for data that could not be kept: blob files, user-defined
-/// timestamps, prepared transactions, an unknown comparator, newer formats. Nothing is changed
+/// InvalidArgument, naming the file, for data that could not be kept: user-defined timestamps, prepared transactions, an unknown comparator, newer formats. Nothing is changed
 /// then. I/O errors, after which it can be called again.
 pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport> {
     run(&options.db, path.as_ref(), &[], Some(&options.cf))
@@ -124,11 +124,13 @@ fn run(
     let _lock = context.fs.lock(&filename::lock_file(dir))?;
     let survey = Survey::new(&context)?;
     let mut report = RepairReport::new();
-    match survey.believable(&context, &mut report)? {
+    let mut blobs = survey.blobs(&context);
+    match survey.believable(&context, &blobs, &mut report)? {
         Some((recovered, unlisted)) => {
-            keep::keep(&context, &survey, &unlisted, &recovered, &mut report)?;
+            blobs.expect(&context, &recovered);
+            keep::keep(&context, &survey, &blobs, &unlisted, &recovered, &mut report)?;
         }
-        None => rebuild::rebuild(&context, &survey, &mut report)?,
+        None => rebuild::rebuild(&context, &survey, &blobs, &mut report)?,
     }
     report.files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(report)

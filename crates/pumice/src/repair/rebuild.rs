@@ -16,7 +16,9 @@ use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{FileNumber, Result};
 use pumice_manifest::FileMetaData;
 
+use crate::blob::references::References;
 use crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
+use crate::repair::blobs::BlobFiles;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::history::History;
 use crate::repair::install::{Plan, PlannedFamily, install};
@@ -30,6 +32,7 @@ use crate::repair::tables::{self, Contents, FoundTable};
 struct Rebuild<'a> {
     context: &'a RepairContext<'a>,
     survey: &'a Survey,
+    blobs: &'a BlobFiles,
     history: History,
     families: BTreeMap<u32, Family>,
     inputs: BTreeMap<u32, Vec<Input>>,
@@ -43,6 +46,7 @@ struct Rebuild<'a> {
 pub(super) fn rebuild(
     context: &RepairContext<'_>,
     survey: &Survey,
+    blobs: &BlobFiles,
     report: &mut RepairReport,
 ) -> Result<()> {
     report.outcome = RepairOutcome::Rebuilt;
@@ -53,12 +57,13 @@ pub(super) fn rebuild(
             .live
             .get(number)
             .and_then(|(id, meta)| Some((*id, history.families.get(id)?.name.as_str(), &**meta)));
-        found.push(tables::examine(context, path.clone(), *number, known)?);
+        found.push(tables::examine(context, blobs, path.clone(), *number, known)?);
     }
     let logs = logs::find(context, 0)?;
     let families = families(context, &history, &found, report)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
-    let mut rebuild = Rebuild { context, survey, history, families, inputs: BTreeMap::new(), logs };
+    let mut rebuild =
+        Rebuild { context, survey, blobs, history, families, inputs: BTreeMap::new(), logs };
     for table in &found {
         rebuild.take(table, report);
     }
@@ -155,6 +160,7 @@ impl Rebuild<'_> {
             meta: Arc::clone(known.unwrap_or(&contents.meta)),
             known: known.is_some(),
             rewrite,
+            references: contents.references.clone(),
         });
     }
 
@@ -193,7 +199,8 @@ impl Rebuild<'_> {
             for meta in written {
                 let path = self.context.table(meta.number);
                 ours.insert(path.clone());
-                let input = Input { path, meta, known: false, rewrite: false };
+                let references = References::default();
+                let input = Input { path, meta, known: false, rewrite: false, references };
                 self.inputs.entry(id).or_default().push(input);
             }
         }
@@ -203,9 +210,10 @@ impl Rebuild<'_> {
             let inputs = self.inputs.remove(id).unwrap_or_default();
             last_sequence =
                 inputs.iter().map(|input| input.meta.largest_seq).fold(last_sequence, u64::max);
-            let files = place(self.context, outputs, family, inputs, &mut kept)?;
+            let files = place((self.context, self.blobs), outputs, family, inputs, &mut kept)?;
             let family = Family { log_number: behind_logs, ..family.clone() };
-            planned.push(PlannedFamily { family, files, cursors: Vec::new() });
+            let blobs = self.blobs.plan(*id, outputs.references.entry(*id).or_default());
+            planned.push(PlannedFamily { family, files, cursors: Vec::new(), blobs });
         }
         for (_, file) in planned.iter().flat_map(|family| &family.files) {
             report.tables += 1;
@@ -218,6 +226,8 @@ impl Rebuild<'_> {
         }
         let in_logs = self.logs.iter().flat_map(|log| log.entries.keys().copied());
         let ids = self.families.keys().copied().chain(in_logs);
+        let mut retire = self.retired(&kept);
+        retire.extend(self.blobs.retire(planned.iter().map(|family| &family.blobs), report));
         let plan = Plan {
             families: planned,
             min_log: behind_logs,
@@ -225,7 +235,7 @@ impl Rebuild<'_> {
             last_sequence,
             max_family: ids.fold(self.history.max_family, u32::max),
             db_id: self.history.db_id.clone(),
-            retire: self.retired(&kept),
+            retire,
             remove: ours.into_iter().filter(|path| !kept.contains(path)).collect(),
         };
         install(self.context, outputs, &plan)
@@ -241,7 +251,7 @@ impl Rebuild<'_> {
 /// Puts the tables of a column family into one level, merged where they must be. Notes those that
 /// stay as they are in `kept`.
 fn place(
-    context: &RepairContext<'_>,
+    (context, blobs): (&RepairContext<'_>, &BlobFiles),
     outputs: &mut Outputs<'_>,
     family: &Family,
     inputs: Vec<Input>,
@@ -253,10 +263,12 @@ fn place(
         match group.as_slice() {
             [alone] if !alone.rewrite => {
                 kept.insert(alone.path.clone());
+                let references = outputs.references.entry(family.id).or_default();
+                references.merge(alone.references.clone());
                 files.push(Arc::clone(&alone.meta));
             }
             group => {
-                let mut merge = Merge::new(context, family, group)?;
+                let mut merge = Merge::new(context, blobs, family, group)?;
                 let tombstones = std::mem::take(&mut merge.tombstones);
                 let cut = (level > 0).then_some(family.options.target_file_size_base);
                 files.extend(outputs.write(family, level, cut, &mut merge, tombstones)?);

@@ -6,6 +6,7 @@
 //! Thread safety: one user. Invariant: every table is synced before its metadata is returned; the
 //! caller makes its name durable. Suspends on I/O.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use pumice_env::{BufferedWriter, FileOptions};
 use pumice_manifest::FileMetaData;
 use pumice_table::{TableBuildContext, TableBuilder, TableReason};
 
+use crate::blob::references::References;
 use crate::options::codec::compression_of;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::tables::{Bounds, MARK};
@@ -39,6 +41,8 @@ pub(super) struct Outputs<'a> {
     next_number: FileNumber,
     /// What was written.
     pub written: Vec<PathBuf>,
+    /// Blobs that the tables refer to, by family.
+    pub references: BTreeMap<u32, References>,
 }
 
 /// A table that is being written.
@@ -54,7 +58,8 @@ impl<'a> Outputs<'a> {
     /// Files get numbers from `next_number` on.
     pub fn new(context: &'a RepairContext<'a>, db_id: &str, next_number: FileNumber) -> Self {
         let (db_id, session_id) = (db_id.to_string(), new_session_id());
-        Outputs { context, db_id, session_id, next_number, written: Vec::new() }
+        let (written, references) = (Vec::new(), BTreeMap::new());
+        Outputs { context, db_id, session_id, next_number, written, references }
     }
 
     /// A number for a new file.
@@ -183,7 +188,11 @@ impl<'a> Outputs<'a> {
         file.collectors.finish(&mut file.builder)?;
         file.builder.finish()?;
         file.builder.finish_file(true, self.context.db.use_fsync)?;
+        let references = std::mem::take(&mut file.bounds.references);
+        let oldest_blob_file_number = references.oldest();
+        self.references.entry(family.id).or_default().merge(references);
         let meta = FileMetaData {
+            oldest_blob_file_number,
             tail_size: file.builder.tail_size(),
             ..file.bounds.meta(file.number, file.builder.file_size(), file.builder.properties())
         };
@@ -193,7 +202,7 @@ impl<'a> Outputs<'a> {
 
 impl Open {
     fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
-        self.bounds.add(ikey, parse_internal_key(ikey)?.sequence);
+        self.bounds.add(ikey, parse_internal_key(ikey)?.sequence, value);
         if !self.collectors.is_empty() {
             self.collectors.add(InternalKey::new(ikey), value, self.builder.file_size());
         }

@@ -15,6 +15,7 @@ use pumice_env::filename::{self, FileType};
 
 use crate::options::MAX_LEVELS;
 use crate::recovery::version_recovery::{self, RecoveredVersions, Shape};
+use crate::repair::blobs::BlobFiles;
 use crate::repair::context::RepairContext;
 use crate::repair::history::{History, is_refusal};
 use crate::repair::install::LOST;
@@ -26,6 +27,7 @@ use crate::repair::tables::{self, FoundTable};
 /// See the module head.
 pub(super) struct Survey {
     pub tables: BTreeMap<FileNumber, PathBuf>,
+    blob_paths: BTreeMap<FileNumber, PathBuf>,
     /// Ascending.
     pub manifests: Vec<FileNumber>,
     /// The MANIFEST that CURRENT names.
@@ -38,9 +40,10 @@ impl Survey {
     /// Lists the directory.
     ///
     /// # Errors
-    /// Corruption if no file belongs to a database; NotSupported if there are blob files; I/O.
+    /// Corruption if no file belongs to a database; I/O.
     pub fn new(context: &RepairContext<'_>) -> Result<Self> {
-        let (mut tables, mut manifests) = (BTreeMap::new(), Vec::new());
+        let (mut tables, mut blob_paths, mut manifests) =
+            (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let mut largest = 0;
         let mut found = false;
         for name in context.fs.list(context.dir)? {
@@ -49,10 +52,7 @@ impl Survey {
             match kind {
                 FileType::Table => drop(tables.insert(number, context.dir.join(&name))),
                 FileType::Descriptor => manifests.push(number),
-                FileType::Blob => {
-                    let text = format!("values in blob files ({name}) cannot be repaired");
-                    return Err(Error::not_supported(text));
-                }
+                FileType::Blob => drop(blob_paths.insert(number, context.dir.join(&name))),
                 FileType::InfoLog => continue,
                 _ => {}
             }
@@ -80,7 +80,12 @@ impl Survey {
         manifests.sort_unstable();
         let next_number = version_recovery::check_found(largest, context.dir)? + 1;
         let current = version_recovery::current_manifest(&**context.fs, context.dir);
-        Ok(Survey { tables, manifests, current, next_number })
+        Ok(Survey { tables, blob_paths, manifests, current, next_number })
+    }
+
+    /// The blob files of the directory, opened.
+    pub fn blobs(&self, context: &RepairContext<'_>) -> BlobFiles {
+        BlobFiles::open(context, &self.blob_paths)
     }
 
     /// The MANIFEST to trust and the tables that it does not name; None if there is none, with the
@@ -91,6 +96,7 @@ impl Survey {
     pub fn believable(
         &self,
         context: &RepairContext<'_>,
+        blobs: &BlobFiles,
         report: &mut RepairReport,
     ) -> Result<Option<(RecoveredVersions, Vec<FoundTable>)>> {
         if let Err(error) = &self.current {
@@ -109,13 +115,8 @@ impl Survey {
             let fs = &**context.fs;
             match version_recovery::recover_manifest(fs, context.dir, *number, &spec) {
                 Ok(recovered) => {
-                    if let Some((_, blob)) = recovered.blob_files().next() {
-                        let number = blob.addition.number;
-                        let text = format!("values in blob files ({number:06}.blob)");
-                        return Err(Error::not_supported(format!("{text} cannot be repaired")));
-                    }
                     recovered.check_prepared(fs, &context.wal_dir)?;
-                    let unlisted = self.unlisted(context, &recovered)?;
+                    let unlisted = self.unlisted(context, blobs, &recovered)?;
                     match self.out_of_date(context, &recovered, &unlisted)? {
                         None => return Ok(Some((recovered, unlisted))),
                         Some(why) => {
@@ -137,6 +138,7 @@ impl Survey {
     fn unlisted(
         &self,
         context: &RepairContext<'_>,
+        blobs: &BlobFiles,
         recovered: &RecoveredVersions,
     ) -> Result<Vec<FoundTable>> {
         let listed = |number| {
@@ -144,7 +146,7 @@ impl Survey {
         };
         let mut unlisted = Vec::new();
         for (number, path) in self.tables.iter().filter(|(number, _)| !listed(**number)) {
-            let table = tables::examine(context, path.clone(), *number, None)?;
+            let table = tables::examine(context, blobs, path.clone(), *number, None)?;
             if !table.contents.as_ref().is_ok_and(|contents| contents.marked) {
                 unlisted.push(table);
             }

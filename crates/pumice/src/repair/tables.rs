@@ -15,6 +15,8 @@ use pumice_manifest::FileMetaData;
 use pumice_table::properties::UNKNOWN_COLUMN_FAMILY;
 use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, unique_id_of};
 
+use crate::blob::references::{References, may_refer};
+use crate::repair::blobs::{BlobFiles, Settled};
 use crate::repair::context::RepairContext;
 
 /// The property of tables that a repair wrote. Persisted.
@@ -47,6 +49,8 @@ pub(super) struct Contents {
     pub marked: bool,
     /// The table was ingested, and only a MANIFEST has the sequence number of its entries.
     pub lacks_sequence: bool,
+    /// Blobs that stay where they are.
+    pub references: References,
 }
 
 impl FoundTable {
@@ -103,17 +107,18 @@ pub(super) type Known<'a> = (u32, &'a str, &'a FileMetaData);
 /// Reads the table `path`.
 ///
 /// # Errors
-/// InvalidArgument or NotSupported for what a repair cannot keep: another order, values in blob
-/// files. Damage is no error.
+/// InvalidArgument or NotSupported for what a repair cannot keep, as another order. Damage is no
+/// error; a value whose blob file is damaged is damage of the table.
 pub(super) fn examine(
     context: &RepairContext<'_>,
+    blobs: &BlobFiles,
     path: PathBuf,
     number: FileNumber,
     known: Option<Known<'_>>,
 ) -> Result<FoundTable> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bytes = context.fs.file_size(&path).unwrap_or(0);
-    let contents = match read(context, &path, number, known) {
+    let contents = match read(context, blobs, &path, number, known) {
         Ok(contents) => Ok(contents),
         Err(Refusal::Damaged(error)) => Err(error),
         Err(Refusal::Foreign(error)) => return Err(error.with_context(path.display())),
@@ -138,6 +143,7 @@ impl From<Error> for Refusal {
 
 fn read(
     context: &RepairContext<'_>,
+    blobs: &BlobFiles,
     path: &std::path::Path,
     number: FileNumber,
     known: Option<Known<'_>>,
@@ -154,16 +160,24 @@ fn read(
         context.comparator_of(&name, Some(&properties.comparator)).map_err(Refusal::Foreign)?;
     let table = open(context, path, number, &comparator, meta)?;
     let mut found = Bounds::new(table.comparator().clone());
+    let mut settled = None;
     let mut iter = table.salvage();
     while iter.valid() {
         let key = parse_internal_key(iter.key())?;
-        if key.value_type == ValueType::BlobIndex {
-            return Err(Refusal::Foreign(Error::not_supported("values in blob files")));
+        match blobs.settle(family, iter.key(), iter.value()) {
+            Settled::Stays => found.add(iter.key(), key.sequence, iter.value()),
+            Settled::Moved(ikey, value) => {
+                found.add(&ikey, key.sequence, &value);
+                settled.get_or_insert_with(|| {
+                    Error::corruption("it refers to a blob file that is not whole")
+                });
+            }
+            Settled::Lost(error) => drop(settled.insert(error)),
         }
-        found.add(iter.key(), key.sequence);
         iter.next();
     }
     let mut damage = iter.damage().to_vec();
+    damage.extend(settled);
     if let Some(error) = damage.iter().find(|e| e.kind() == ErrorKind::NotSupported) {
         return Err(Refusal::Foreign(error.clone()));
     }
@@ -187,6 +201,7 @@ fn read(
         damage,
         marked: properties.collected(MARK).is_some(),
         lacks_sequence: known.is_none() && stored == Some(0),
+        references: found.references.clone(),
         meta: Arc::new(found.meta(number, table.file_size(), &properties)),
     })
 }
@@ -241,16 +256,24 @@ pub(super) struct Bounds {
     seqs: (SequenceNumber, SequenceNumber),
     pub points: u64,
     pub tombstones: u64,
+    pub references: References,
 }
 
 impl Bounds {
     pub fn new(icmp: InternalKeyComparator) -> Self {
         let seqs = (MAX_SEQUENCE, 0);
-        Bounds { icmp, smallest: Vec::new(), largest: Vec::new(), seqs, points: 0, tombstones: 0 }
+        let references = References::default();
+        let (smallest, largest, points, tombstones) = (Vec::new(), Vec::new(), 0, 0);
+        Bounds { icmp, smallest, largest, seqs, points, tombstones, references }
     }
 
     /// Adds a point entry; they come in order.
-    pub fn add(&mut self, ikey: &[u8], sequence: SequenceNumber) {
+    pub fn add(&mut self, ikey: &[u8], sequence: SequenceNumber, value: &[u8]) {
+        let key = InternalKey::new(ikey);
+        if may_refer(key.tag(), value) {
+            // What cannot be decoded refers to nothing.
+            drop(self.references.add(key.user_key(), key.tag(), value));
+        }
         if self.smallest.is_empty() {
             self.smallest.extend_from_slice(ikey);
         }
@@ -306,6 +329,7 @@ impl Bounds {
             file_creation_time: properties.file_creation_time,
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: tail,
+            oldest_blob_file_number: self.references.oldest(),
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| crate::version::table_cache::file_stats(properties));

@@ -7,5 +7,6 @@ mod cached;
 mod collected;
 mod crashes;
 mod foreign;
+mod repaired;
 mod theirs;
 mod written;

@@ -16,6 +16,13 @@ const XXH3_LAST_BYTE_PRIME: u32 = 0x6b90_83d9;
 const MASK_DELTA: u32 = 0xa282_ead8;
 
 /// The checksum type of a table's blocks; the first byte of its footer.
+///
+/// ```
+/// # use pumice_base::checksum::ChecksumType;
+/// // `options.tables().checksum = ChecksumType::Crc32c`, or by the name in OPTIONS files:
+/// assert_eq!(ChecksumType::from_name("kCRC32c"), Some(ChecksumType::Crc32c));
+/// assert_eq!(ChecksumType::default().name(), "kXXH3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum ChecksumType {

@@ -7,6 +7,12 @@ use pumice_base::UserKey;
 use pumice_base::narrow::round_down_u64;
 
 /// Which file of a level is compacted first. Numbers are RocksDB's.
+///
+/// ```
+/// # use pumice_manifest::CompactionPri;
+/// // `options.cf.compaction_pri = CompactionPri::RoundRobin`, and `db_bench --compaction_pri=4`:
+/// assert_eq!(CompactionPri::RoundRobin as u8, 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CompactionPri {

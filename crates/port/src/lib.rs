@@ -64,10 +64,26 @@ pub use local::TaskLocal;
 
 /// Declares variables of which each task, thread or fiber, has its own copy.
 ///
-/// `task_local! { static HITS: Cell<u64> = const { Cell::new(0) }; }`, then `HITS.with(|h| ..)`. A
-/// copy is made at its task's first use and dropped when the task ends. Inside `with` the task may
-/// suspend. On a fiber a use costs an array lookup; private scratch space is cheaper in a
+/// A copy is made at its task's first use and dropped when the task ends. Inside `with` the task
+/// may suspend. On a fiber a use costs an array lookup; private scratch space is cheaper in a
 /// [`worker_local!`].
+///
+/// ```
+/// # use pumice_port::{TaskLocal, task_local};
+/// # use std::cell::Cell;
+/// task_local! {
+///     static HITS: Cell<u64> = const { Cell::new(0) };
+/// }
+///
+/// fn hit(counter: &'static TaskLocal<Cell<u64>>) -> u64 {
+///     counter.set(counter.get() + 1);
+///     counter.get()
+/// }
+///
+/// assert_eq!((hit(&HITS), hit(&HITS)), (1, 2));
+/// // Another task has its own.
+/// std::thread::spawn(|| assert_eq!(HITS.with(|hits| hits.get()), 0)).join().expect("no panic");
+/// ```
 #[macro_export]
 macro_rules! task_local {
     ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = const $init:block);+ $(;)?) => {$(

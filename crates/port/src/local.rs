@@ -61,6 +61,8 @@ impl Locals {
 static NEXT_INDEX: AtomicUsize = AtomicUsize::new(1);
 
 /// What [`task_local!`](crate::task_local) declares.
+///
+/// Example: that of [`task_local`](crate::task_local).
 pub struct TaskLocal<T: 'static> {
     thread: &'static LocalKey<T>,
     initial: fn() -> T,

@@ -1,7 +1,9 @@
 //! Block-based tables (SST files), as RocksDB writes and reads them (docs/format/table.md and
 //! docs/format/filter.md).
 //!
-//! `blob` has the format of blob files. Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
+//! `blob` has the format of blob files.
+//!
+//! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,
 //! `data_block_hash`.
 //!

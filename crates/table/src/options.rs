@@ -14,6 +14,18 @@ use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::read::cached_block::BlockCache;
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
+///
+/// ```
+/// # use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, TableOptions};
+/// # use pumice_table::PrepopulateBlockCache;
+/// # let mut tables = TableOptions::default();
+/// // `let tables = options.tables()`, for a database that is larger than its memory:
+/// tables.index_type = IndexType::TwoLevel;
+/// tables.index_shortening = IndexShortening::SeparatorsAndSuccessor;
+/// tables.data_block_index_type = DataBlockIndexType::BinaryAndHash;
+/// tables.prepopulate_block_cache = PrepopulateBlockCache::FlushOnly;
+/// # assert_eq!(IndexType::from_u32(2), Some(tables.index_type));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u32)]
 pub enum IndexType {
@@ -38,6 +50,8 @@ impl IndexType {
 }
 
 /// Search aid inside data blocks.
+///
+/// Example: that of [`IndexType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DataBlockIndexType {
     /// Binary search over restart points.
@@ -48,6 +62,8 @@ pub enum DataBlockIndexType {
 }
 
 /// How far index keys are shortened.
+///
+/// Example: that of [`IndexType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum IndexShortening {
     /// Last keys are stored as they are.
@@ -60,6 +76,8 @@ pub enum IndexShortening {
 }
 
 /// Tables whose blocks go into the block cache while they are built.
+///
+/// Example: that of [`IndexType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PrepopulateBlockCache {
     /// None.
@@ -144,6 +162,8 @@ pub struct TableOptions {
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
+///
+/// Example: that of [`MetadataPinning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PinningTier {
     /// As the older flags say.
@@ -158,6 +178,17 @@ pub enum PinningTier {
 }
 
 /// Pinning of metadata blocks (`MetadataCacheOptions` of RocksDB).
+///
+/// ```
+/// # use pumice_table::{MetadataPinning, PinningTier};
+/// // For `metadata_cache_options` of `options.tables()`: what every read needs stays in the cache.
+/// let pinned = MetadataPinning {
+///     top_level_index: PinningTier::All,
+///     unpartitioned: PinningTier::FlushedAndSimilar,
+///     ..MetadataPinning::default()
+/// };
+/// assert_eq!(pinned.partition, PinningTier::Fallback);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MetadataPinning {
     /// Top level of partitioned indexes and filters.

@@ -32,6 +32,14 @@ pub(crate) fn is_recyclable(kind: u8) -> bool {
 }
 
 /// How to treat damage found while replaying logs; numbers as in RocksDB's option.
+///
+/// ```
+/// # use pumice_wal::WalRecoveryMode;
+/// // `options.db.wal_recovery_mode = WalRecoveryMode::AbsoluteConsistency`, or by its name:
+/// let mode = WalRecoveryMode::from_name("kAbsoluteConsistency");
+/// assert_eq!(mode, Some(WalRecoveryMode::AbsoluteConsistency));
+/// assert_eq!(WalRecoveryMode::default().name(), "kPointInTimeRecovery");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum WalRecoveryMode {

@@ -1,6 +1,6 @@
-//! Every name at the root of the crate `pumice` has an example that is run: its documentation has
-//! one, or says `Example: that of` another type, whose example names it. (Documentation tests run
-//! them.)
+//! Every name that the crate `pumice` has at its root, and at those of its public modules, has an
+//! example that is run: its documentation has one, or says `Example: that of` another name,
+//! whose example names it. (Documentation tests run them.)
 //!
 //! A definition is looked up by its name in all crates, since the root shows what lies below it.
 
@@ -9,23 +9,41 @@ use std::collections::BTreeMap;
 use super::Violation;
 use super::source::{Source, Token};
 
-const ROOT: &str = "crates/pumice/src/lib.rs";
+/// The crate's root and those of its public modules.
+const ROOTS: [&str; 6] = [
+    "crates/pumice/src/lib.rs",
+    "crates/pumice/src/backup/mod.rs",
+    "crates/pumice/src/fiber.rs",
+    "crates/pumice/src/options/mod.rs",
+    "crates/pumice/src/perf.rs",
+    "crates/pumice/src/stats/mod.rs",
+];
 /// How a page says whose example shows it.
 const OF_ANOTHER: &str = "Example: that of [`";
 
 /// Reports names without an example, and those that another's example does not name.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
-    let Some(root) = sources.iter().find(|source| source.path == ROOT) else {
-        return vec![Violation::new(ROOT, "is not there, though tidy's `examples` reads it")];
-    };
     let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.path.contains("/src/")) {
         pages_of(&source.text, &mut pages);
     }
-    judge(&exported(&root.tokens()), &pages)
+    let mut found = Vec::new();
+    for path in ROOTS {
+        match sources.iter().find(|source| source.path == path) {
+            Some(root) => {
+                let mut names = exported(&root.tokens());
+                names.extend(own(&root.text));
+                found.extend(judge(path, &names, &pages));
+            }
+            None => {
+                found.push(Violation::new(path, "is not there, though tidy's `examples` reads it"));
+            }
+        }
+    }
+    found
 }
 
-/// The names that the root exports, with those that they are defined under. What `#[doc(hidden)]`
+/// The names that a root exports, with those that they are defined under. What `#[doc(hidden)]`
 /// hides is no user's.
 fn exported<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, &'a str)> {
     let (mut found, mut at) = (Vec::new(), 0);
@@ -58,6 +76,12 @@ fn exported<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, &'a str)> {
     found
 }
 
+/// The names that a root defines itself.
+fn own(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text.lines().filter(|line| line.starts_with("pub "));
+    lines.filter_map(defined).map(|name| (name, name))
+}
+
 /// Adds the documentation of each definition of `text`, without its slashes.
 fn pages_of<'a>(text: &'a str, pages: &mut BTreeMap<&'a str, Vec<String>>) {
     let mut page = String::new();
@@ -79,15 +103,20 @@ fn defined(line: &str) -> Option<&str> {
     const WORDS: [&str; 6] = ["struct ", "enum ", "trait ", "type ", "fn ", "const "];
     let rest = line.strip_prefix("pub ");
     let named = rest.and_then(|rest| WORDS.iter().find_map(|word| rest.strip_prefix(word)));
+    let named = named.or_else(|| line.strip_prefix("macro_rules! "));
     let of_macro = || line.split_once(": ").map(|_| line).filter(|line| line.ends_with(';'));
     let rest = named.or_else(of_macro)?;
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     Some(&rest[..end])
 }
 
-fn judge(names: &[(&str, &str)], pages: &BTreeMap<&str, Vec<String>>) -> Vec<Violation> {
+fn judge(
+    path: &str,
+    names: &[(&str, &str)],
+    pages: &BTreeMap<&str, Vec<String>>,
+) -> Vec<Violation> {
     let of = |name: &str| pages.get(name).map_or(&[][..], Vec::as_slice);
-    let report = |name: &str, what: String| Violation::new(ROOT, format!("{name} {what}"));
+    let report = |name: &str, what: String| Violation::new(path, format!("{name} {what}"));
     let mut found = Vec::new();
     for (shown, name) in names {
         if of(name).iter().any(|page| page.contains("```")) {
@@ -121,6 +150,9 @@ mod tests {
                     pub use a::H;\n";
         let names = exported(&tokenize(root));
         assert_eq!(names, [("B", "B"), ("E", "D"), ("F", "F"), ("H", "H")]);
+        let owned =
+            "pub mod a;\npub(crate) fn b() {}\npub struct I;\nimpl I {\n    pub fn c() {}\n}\n";
+        assert_eq!(own(owned).collect::<Vec<_>>(), [("I", "I")]);
         let text = "/// B.\n///\n/// ```\n/// let x = E;\n/// ```\n#[derive(Debug)]\n\
                     pub struct B;\n\
                     /// Example: that of [`B`].\npub enum D {}\n\
@@ -128,7 +160,8 @@ mod tests {
                     /// Of others.\n    H: I, Send;\n";
         let mut pages = BTreeMap::new();
         pages_of(text, &mut pages);
-        let found: Vec<_> = judge(&names, &pages).into_iter().map(|v| v.message).collect();
+        let found = judge(ROOTS[0], &names, &pages);
+        let found: Vec<_> = found.into_iter().map(|v| v.message).collect();
         assert_eq!(found, ["F is not named by the example of B", "H has no example"]);
     }
 }

@@ -7,7 +7,7 @@
 
 use pumice::BlockCache;
 use pumice::stats::InfoLogLevel;
-use pumice::stats::info_log::line;
+use pumice::stats::info_log_line as line;
 
 /// The lines.
 pub fn text(cache: &BlockCache) -> String {

@@ -361,7 +361,8 @@ flag_table! {
     use_blob_cache: bool = false, "Use a cache of values in blob files";
     use_shared_block_and_blob_cache: bool = true, "The blob cache is the block cache";
     blob_cache_size: u64 = 8 << 20, "Number of bytes of a blob cache that is not the block cache";
-    blob_cache_numshardbits: i32 = 6, "Shards of RocksDB's blob cache (Pumice's has none): 2 ** this";
+    blob_cache_numshardbits: i32 = 6,
+        "Shards of RocksDB's blob cache (Pumice's has none): 2 ** this";
     prepopulate_block_cache: i64 = 0,
         "Pre-populate hot/warm blocks in block cache. 0 to disable, 1 to insert during \
         flush, 2 to insert during flush and compaction";

@@ -29,6 +29,7 @@ use pumice::{
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
+use pumice_table::BlockCache;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -78,6 +79,15 @@ impl CompactionFilter for KeepFilter {
     }
 }
 
+/// The cache of values in blob files, beside the block cache `shared`.
+fn blob_cache(flags: &Flags, shared: &Arc<BlockCache>) -> Arc<BlockCache> {
+    if flags.use_shared_block_and_blob_cache {
+        return Arc::clone(shared);
+    }
+    let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
+    Cache::new(CacheOptions::new(bytes))
+}
+
 impl Pumice {
     /// Turns `flags` into options.
     ///
@@ -100,15 +110,7 @@ impl Pumice {
             let manager = WriteBufferManager::new(limit, Some(Arc::clone(&cache) as _), false);
             options.db.write_buffer_manager = Some(manager);
         }
-        if flags.use_blob_cache {
-            options.cf.blob_cache = Some(match flags.use_shared_block_and_blob_cache {
-                true => Arc::clone(&cache),
-                false => {
-                    let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
-                    Cache::new(CacheOptions::new(bytes))
-                }
-            });
-        }
+        options.cf.blob_cache = flags.use_blob_cache.then(|| blob_cache(flags, &cache));
         options.cf.table_factory.block_cache = Some(cache);
         if flags.use_uint64_comparator {
             if flags.key_size != 8 {

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use pumice::Logger;
-use pumice::stats::{InfoLogLevel, info_log};
+use pumice::stats::{InfoLogLevel, info_log_line};
 
 /// Writes lines of `level` and above to stderr.
 pub struct StderrLogger {
@@ -16,7 +16,7 @@ pub struct StderrLogger {
 impl Logger for StderrLogger {
     fn log(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
         if level >= self.level {
-            eprint!("{}", info_log::line(level, message));
+            eprint!("{}", info_log_line(level, message));
         }
     }
 

@@ -5,6 +5,8 @@
 use super::metrics::{IoMetric, LevelMetric, PerfMetric};
 
 /// Levels of tables that are distinguished; deeper ones count with the last.
+///
+/// Example: that of [`LevelMetric`](super::LevelMetric).
 pub const TABLE_LEVELS: usize = 16;
 
 /// The numbers of a task.

@@ -3,6 +3,8 @@
 //! Thread safety: values.
 
 /// How much a task collects; each level adds to the one before.
+///
+/// Example: that of [`PerfContext`](super::PerfContext).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PerfLevel {

@@ -34,6 +34,8 @@ impl Kind {
 macro_rules! metrics {
     ($($variant:ident = $name:literal, $number:expr, $kind:ident;)+) => {
         /// A number of a perf context.
+        ///
+        /// Example: that of [`PerfContext`](super::PerfContext).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[allow(missing_docs)] // The name in quotes says what is counted.
@@ -193,7 +195,7 @@ metrics! {
 }
 
 macro_rules! plain_names {
-    ($(#[$meta:meta])* $enum:ident { $($variant:ident = $name:literal,)+ }) => {
+    ($(#[$meta:meta])* pub enum $enum:ident { $($variant:ident = $name:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -215,7 +217,20 @@ macro_rules! plain_names {
 
 plain_names! {
     /// Counts kept separately for each level of tables, if enabled.
-    LevelMetric {
+    ///
+    /// ```
+    /// # use pumice_env::perf::{self, LevelMetric, PerfLevel, TABLE_LEVELS};
+    /// perf::set_level(PerfLevel::EnableCount);
+    /// perf::count_by_level(true);
+    /// // Here the task reads.
+    /// # perf::count_at_level(LevelMetric::BlockCacheMissCount, 1, 3);
+    /// let context = perf::context();
+    /// let misses = |level| context.at_level(LevelMetric::BlockCacheMissCount, level);
+    /// assert_eq!((0..TABLE_LEVELS).map(misses).sum::<u64>(), 3);
+    /// perf::clear_levels();
+    /// # perf::set_level(PerfLevel::Disable);
+    /// ```
+    pub enum LevelMetric {
         BloomFilterUseful = "bloom_filter_useful",
         BloomFilterFullPositive = "bloom_filter_full_positive",
         BloomFilterFullTruePositive = "bloom_filter_full_true_positive",
@@ -228,7 +243,9 @@ plain_names! {
 
 plain_names! {
     /// A number of an IO stats context.
-    IoMetric {
+    ///
+    /// Example: that of [`IoStatsContext`](super::IoStatsContext).
+    pub enum IoMetric {
         BytesRead = "bytes_read",
         BytesWritten = "bytes_written",
         OpenNanos = "open_nanos",

@@ -139,6 +139,8 @@ pub fn is_any() -> bool {
 }
 
 /// How much the calling task collects.
+///
+/// Example: that of [`PerfContext`].
 pub fn level() -> PerfLevel {
     OWN.with(|own| own.level.get())
 }
@@ -147,6 +149,8 @@ pub fn level() -> PerfLevel {
 ///
 /// # Panics
 /// On a thread that is ending.
+///
+/// Example: that of [`PerfContext`].
 pub fn set_level(level: PerfLevel) {
     WATCHER.with(|watcher| watcher.set(level));
     OWN.with(|own| own.level.set(level));
@@ -154,11 +158,15 @@ pub fn set_level(level: PerfLevel) {
 
 /// Whether the calling task collects counts for each level of tables separately
 /// (`EnablePerLevelPerfContext`, `DisablePerLevelPerfContext`).
+///
+/// Example: that of [`LevelMetric`].
 pub fn count_by_level(enabled: bool) {
     OWN.with(|own| own.counts_by_level.set(enabled));
 }
 
 /// Clears the counts by level, and stops collecting them (`ClearPerLevelPerfContext`).
+///
+/// Example: that of [`LevelMetric`].
 pub fn clear_levels() {
     OWN.with(|own| {
         own.by_level.iter().flatten().for_each(|cell| cell.set(0));
@@ -168,21 +176,29 @@ pub fn clear_levels() {
 }
 
 /// The numbers of the calling task as they are now.
+///
+/// Example: that of [`PerfContext`].
 pub fn context() -> PerfContext {
     OWN.with(|own| PerfContext::new(own.counts(), own.counts_by_level.get()))
 }
 
 /// Resets every number of the perf context of the calling task to 0.
+///
+/// Example: that of [`PerfContext`].
 pub fn reset() {
     OWN.with(|own| own.set_counts(&Counts { io: own.counts().io, ..Counts::ZERO }));
 }
 
 /// The numbers of the calling task's files as they are now.
+///
+/// Example: that of [`IoStatsContext`].
 pub fn io_context() -> IoStatsContext {
     OWN.with(|own| IoStatsContext::new(own.counts().io))
 }
 
 /// Resets every number of the IO stats context of the calling task to 0.
+///
+/// Example: that of [`IoStatsContext`].
 pub fn reset_io() {
     OWN.with(|own| own.io.iter().for_each(|cell| cell.set(0)));
 }

@@ -10,6 +10,19 @@ use std::fmt::Write as _;
 const NO_POOL: u64 = 4;
 
 /// Numbers of a perf context.
+///
+/// ```
+/// # use pumice_env::perf::{self, PerfContext, PerfLevel, PerfMetric};
+/// perf::set_level(PerfLevel::EnableCount);
+/// perf::reset();
+/// // Here the task reads and writes.
+/// # perf::count(PerfMetric::GetReadBytes, 5);
+/// let context: PerfContext = perf::context();
+/// assert_eq!(context.get(PerfMetric::GetReadBytes), 5);
+/// assert_eq!(context.report(true), "get_read_bytes = 5");
+/// assert_eq!(perf::level(), PerfLevel::EnableCount);
+/// perf::set_level(PerfLevel::Disable);
+/// ```
 #[derive(Clone)]
 pub struct PerfContext {
     counts: Counts,
@@ -78,6 +91,17 @@ impl std::fmt::Display for PerfContext {
 }
 
 /// Numbers of an IO stats context.
+///
+/// ```
+/// # use pumice_env::perf::{self, IoMetric, IoStatsContext, PerfLevel};
+/// perf::set_level(PerfLevel::EnableCount);
+/// perf::reset_io();
+/// // Here the task reads and writes.
+/// # perf::count_io(IoMetric::BytesWritten, 4096);
+/// let files: IoStatsContext = perf::io_context();
+/// assert_eq!(files.get(IoMetric::BytesWritten), 4096);
+/// # perf::set_level(PerfLevel::Disable);
+/// ```
 #[derive(Clone)]
 pub struct IoStatsContext {
     values: [u64; IoMetric::COUNT],

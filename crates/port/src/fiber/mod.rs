@@ -44,12 +44,24 @@ pub use watchdog::Stall;
 use crate::task;
 
 /// Whether the caller is a fiber, real or simulated.
+///
+/// Example: that of [`spawn_here`].
 pub fn is_fiber() -> bool {
     task::current_fiber().is_some()
 }
 
 /// Yields if the calling fiber has run for 100 microseconds; nothing on a thread. The time
 /// counts from the first call since the fiber was resumed.
+///
+/// ```
+/// # use pumice_port::fiber::maybe_yield;
+/// let mut sum = 0_u64;
+/// for number in 0..10_000_u64 {
+///     sum = sum.wrapping_add(number * number);
+///     maybe_yield();
+/// }
+/// # assert_eq!(sum, 333_283_335_000);
+/// ```
 #[inline]
 pub fn maybe_yield() {
     if is_fiber() {

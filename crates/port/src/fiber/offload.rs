@@ -59,6 +59,15 @@ impl Drop for Workers {
 ///
 /// # Panics
 /// With the panic of `f`.
+///
+/// ```
+/// # use pumice_port::fiber::{Runtime, offload};
+/// # let runtime = Runtime::builder().loops(1).build()?;
+/// // On a fiber: std's files block, so another thread waits for them.
+/// let there = runtime.run("looks", || offload(|| std::fs::metadata("/").is_ok()));
+/// assert!(there);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     static POOL: OnceLock<Workers> = OnceLock::new();
     if current_loop().is_none() {

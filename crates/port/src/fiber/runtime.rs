@@ -89,6 +89,25 @@ impl Group {
 }
 
 /// How to make a [`Runtime`].
+///
+/// ```
+/// # use pumice_port::fiber::{self, FiberInfo, IoMode, Runtime, RuntimeStats, Stall};
+/// let runtime = Runtime::builder()
+///     .loops(2)
+///     .stack_bytes(64 << 10)
+///     .io(IoMode::Auto)
+///     .name("app:loop")
+///     .on_stall(|stall: &Stall| eprintln!("{} keeps its loop busy", stall.fiber))
+///     .build()?;
+/// let names = runtime.run("asking", || {
+///     let alive: Vec<FiberInfo> = Runtime::fibers(&runtime);
+///     alive.into_iter().map(|fiber| fiber.name).collect::<Vec<_>>()
+/// });
+/// assert_eq!(names, ["asking"]);
+/// let stats: RuntimeStats = runtime.stats();
+/// assert!(stats.switches > 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing by itself"]
 pub struct Builder {

@@ -37,6 +37,29 @@ pub(super) unsafe fn local<'a>(body: Box<dyn FnOnce() + 'a>) -> Body {
 ///
 /// # Panics
 /// When called on a thread, which includes a child of [`scope_here`] that runs on its caller.
+///
+/// ```
+/// # use pumice_port::fiber::{IoMode, Runtime, is_fiber, spawn_here};
+/// # use pumice_port::thread::{JoinHandle, sleep, yield_now};
+/// # use std::time::Duration;
+/// let runtime = Runtime::builder().loops(1).build()?;
+/// let order = runtime.run("parent", || {
+///     // On the same thread, so that it may share what is not `Send`.
+///     let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+///     let own = order.clone();
+///     let child: JoinHandle<()> = spawn_here("child", move || {
+///         assert!(is_fiber());
+///         own.borrow_mut().push("child");
+///         sleep(Duration::from_micros(1)); // This fiber alone.
+///         yield_now(); // To the fibers that can run.
+///     });
+///     order.borrow_mut().push("parent");
+///     child.join().expect("it does not panic");
+///     order.take()
+/// });
+/// assert_eq!(order, ["parent", "child"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
     let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
     let (packet, promise) = Packet::new();
@@ -109,6 +132,8 @@ impl Home {
 }
 
 /// Where children of [`scope_here`] are started.
+///
+/// Example: that of [`scope_here`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Children,
     home: Home,
@@ -133,6 +158,22 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 /// With the panic of `f`; or when a child that was not joined panicked or got no stack.
+///
+/// ```
+/// # use pumice_port::fiber::{Scope, ScopedJoinHandle, scope_here};
+/// # use pumice_port::thread::NotStarted;
+/// let words = ["one", "three"];
+/// let total = scope_here(|scope: &Scope<'_, '_>| {
+///     let each: Vec<ScopedJoinHandle<'_, usize>> =
+///         words.iter().map(|word| scope.spawn("length", || word.len())).collect();
+///     each.into_iter().map(|child| match child.join() {
+///         Ok(length) => length,
+///         Err(panic) if panic.is::<NotStarted>() => panic!("out of memory"),
+///         Err(panic) => std::panic::resume_unwind(panic),
+///     }).sum::<usize>()
+/// });
+/// assert_eq!(total, 8);
+/// ```
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     scope(false, f)
 }
@@ -189,6 +230,8 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 /// Waits for a child of [`scope_here`] and takes its result.
+///
+/// Example: that of [`scope_here`].
 pub struct ScopedJoinHandle<'scope, T> {
     packet: Option<Arc<Packet<T>>>,
     children: &'scope Children,

@@ -7,6 +7,8 @@ use super::stack;
 use std::sync::atomic::Ordering;
 
 /// Sums over the loops of a runtime, each read at a slightly different moment.
+///
+/// Example: that of [`Builder`](super::Builder).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeStats {
@@ -61,6 +63,8 @@ pub(crate) fn collect(loops: &[&'static Loop]) -> RuntimeStats {
 }
 
 /// A fiber that has started to run and has not ended.
+///
+/// Example: that of [`Builder`](super::Builder).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FiberInfo {

@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A loop that has not turned for the limit.
+///
+/// Example: that of [`Builder`](super::Builder).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stall {

@@ -25,6 +25,19 @@ use std::time::Duration;
 static CONDVAR: WaitReason = WaitReason("condvar");
 
 /// Waits for a change of the value a [`Mutex`](super::Mutex) guards.
+///
+/// ```
+/// # use pumice_port::sync::{Condvar, Mutex};
+/// let (queue, changed) = (Mutex::new(Vec::new()), Condvar::new());
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         queue.lock().push("work");
+///         changed.notify_one();
+///     });
+///     let mut held = changed.wait_while(queue.lock(), |queue| queue.is_empty());
+///     assert_eq!(held.pop(), Some("work"));
+/// });
+/// ```
 pub struct Condvar {
     waiting: AtomicU32,
     queue: WaitQueue,

@@ -22,6 +22,16 @@ const SET: u32 = 2;
 static EVENT: WaitReason = WaitReason("event");
 
 /// A flag that is raised once and can be waited for.
+///
+/// ```
+/// # use pumice_port::sync::Event;
+/// let stop = Event::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| stop.set());
+///     stop.wait();
+/// });
+/// assert!(stop.is_set());
+/// ```
 pub struct Event {
     state: AtomicU32,
     queue: WaitQueue,

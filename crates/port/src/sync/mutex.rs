@@ -16,6 +16,16 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// A mutual-exclusion lock around a `T`.
+///
+/// ```
+/// # use pumice_port::sync::{Mutex, MutexGuard};
+/// let words = Mutex::new(Vec::new());
+/// let mut held: MutexGuard<'_, Vec<&str>> = words.lock();
+/// held.push("one");
+/// assert!(words.try_lock().is_none());
+/// drop(held);
+/// assert_eq!(words.into_inner(), ["one"]);
+/// ```
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex,
     /// Readers or writers may need it.
@@ -27,6 +37,8 @@ pub struct Mutex<T: ?Sized> {
 }
 
 /// Access to the value of a locked [`Mutex`]; dropping it unlocks.
+///
+/// Example: that of [`Mutex`].
 #[must_use = "an unused guard unlocks at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,

@@ -216,12 +216,26 @@ impl RawRwLock {
 }
 
 /// A lock with many readers or one writer around a `T`.
+///
+/// ```
+/// # use pumice_port::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+/// let names = RwLock::new(vec!["one"]);
+/// let first: RwLockReadGuard<'_, Vec<&str>> = names.read();
+/// let second = names.read();
+/// assert_eq!(first.len(), second.len());
+/// assert!(names.try_write().is_none());
+/// drop((first, second));
+/// let mut all: RwLockWriteGuard<'_, Vec<&str>> = names.write();
+/// all.push("two");
+/// ```
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,
     value: UnsafeCell<T>,
 }
 
 /// Shared access to the value of an [`RwLock`].
+///
+/// Example: that of [`RwLock`].
 #[must_use = "an unused guard unlocks at once"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
@@ -229,6 +243,8 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 }
 
 /// Exclusive access to the value of an [`RwLock`].
+///
+/// Example: that of [`RwLock`].
 #[must_use = "an unused guard unlocks at once"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,

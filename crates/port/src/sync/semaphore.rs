@@ -20,6 +20,16 @@ const QUEUED: usize = 1;
 static SEMAPHORE: WaitReason = WaitReason("semaphore");
 
 /// A number of permits that tasks take and give back.
+///
+/// ```
+/// # use pumice_port::sync::Semaphore;
+/// let connections = Semaphore::new(2);
+/// connections.acquire(1);
+/// connections.acquire(1);
+/// assert!(!connections.try_acquire(1));
+/// connections.release(1);
+/// assert_eq!(connections.available(), 1);
+/// ```
 pub struct Semaphore {
     state: AtomicUsize,
     queue: WaitQueue,

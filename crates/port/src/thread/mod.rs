@@ -135,6 +135,8 @@ pub(crate) fn spawn_thread(
 }
 
 /// Waits for a task and takes its result. Dropping it detaches the task.
+///
+/// Example: that of [`spawn_here`](crate::fiber::spawn_here).
 pub struct JoinHandle<T> {
     packet: Arc<Packet<T>>,
     started: Started,
@@ -275,6 +277,8 @@ static SLEEP: WaitReason = WaitReason("sleep");
 static PARK: WaitReason = WaitReason("park");
 
 /// Suspends the task for at least `time`. An [`TaskRef::unpark`] that comes meanwhile is lost.
+///
+/// Example: that of [`spawn_here`](crate::fiber::spawn_here).
 pub fn sleep(time: Duration) {
     let deadline = time::now_nanos().saturating_add(nanos(time));
     while time::now_nanos() < deadline {
@@ -283,6 +287,8 @@ pub fn sleep(time: Duration) {
 }
 
 /// Lets other tasks run.
+///
+/// Example: that of [`spawn_here`](crate::fiber::spawn_here).
 pub fn yield_now() {
     match task::current_fiber() {
         Some((_, scheduler)) => scheduler.yield_now(),

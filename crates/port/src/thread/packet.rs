@@ -97,6 +97,8 @@ impl<T> Packet<T> {
 struct Unrun;
 
 /// The outcome of a task that never ran: there was no memory for its stack.
+///
+/// Example: that of [`scope_here`](crate::fiber::scope_here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotStarted;
 

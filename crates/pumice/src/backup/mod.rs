@@ -46,6 +46,45 @@ const SHARED: &str = "shared_checksum";
 const SHARED_OLD: &str = "shared";
 
 /// Makes, lists, checks, restores and deletes the backups of one directory. Every call suspends.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use std::sync::Arc;
+///
+/// use pumice::backup::{BackupEngine, BackupEngineOptions, BackupInfo, BackupLimits};
+/// use pumice::backup::{CreateBackupOptions, RestoreMode, RestoreOptions, ShareFilesNaming};
+/// use pumice::{Db, RateLimiter, RateLimiterOptions};
+/// # let fs = pumice::MemFs::new(1).shared();
+/// # let own = fs.clone();
+/// # let builder = Db::builder("/db").create(true);
+/// # let db = builder.configure(|options| options.db.file_system = own).open()?;
+/// # db.put("key", "value")?;
+///
+/// let slowly = RateLimiter::new(&RateLimiterOptions::new(100 << 20))?; // Bytes a second.
+/// let engine = BackupEngine::open(fs.clone(), "/backups")?
+///     .limited(BackupLimits { backup: Some(Arc::new(slowly)), ..Default::default() })
+///     .with_options(BackupEngineOptions {
+///         share_files_with_checksum_naming: ShareFilesNaming::UseDbSessionId,
+///         ..Default::default()
+///     });
+/// let id = engine.create_backup_opt(&db, &CreateBackupOptions {
+///     flush_before_backup: true,
+///     app_metadata: b"before the upgrade",
+///     ..Default::default()
+/// })?;
+/// engine.verify_backup(id, true)?;
+/// let newest: Option<BackupInfo> = engine.backups()?.pop();
+/// assert_eq!(newest.expect("one was made").app_metadata, b"before the upgrade");
+/// engine.purge_old_backups(7)?;
+///
+/// // A database that is closed is replaced; only the tables that are missing are copied.
+/// db.close()?;
+/// let mode = RestoreMode::KeepLatestDbSessionIdFiles;
+/// let options = RestoreOptions { mode, ..Default::default() };
+/// engine.restore_latest_backup_opt(&options, "/db", "/db")?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct BackupEngine {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,

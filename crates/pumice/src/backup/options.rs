@@ -10,6 +10,8 @@ use pumice_env::RateLimiter;
 /// A backup, as [`BackupEngine::backups`] lists it.
 ///
 /// [`BackupEngine::backups`]: super::BackupEngine::backups
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupInfo {
     /// The backup's number.
@@ -27,6 +29,8 @@ pub struct BackupInfo {
 }
 
 /// How a table is named that backups share.
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShareFilesNaming {
     /// By its checksum and size: each table is read twice.
@@ -44,6 +48,8 @@ pub enum ShareFilesNaming {
 ///
 /// [`BackupEngine`]: super::BackupEngine
 /// [`IoPriority::Low`]: pumice_env::IoPriority::Low
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Debug, Default)]
 pub struct BackupLimits {
     /// Limits backups, and the reads of `BackupEngine::verify_backup`.
@@ -55,6 +61,8 @@ pub struct BackupLimits {
 /// How a [`BackupEngine`] makes backups.
 ///
 /// [`BackupEngine`]: super::BackupEngine
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Debug)]
 pub struct BackupEngineOptions {
     /// Logs are backed up. Without them a backup has what is in table files, and is only whole if
@@ -104,6 +112,8 @@ impl Default for BackupEngineOptions {
 }
 
 /// Options of a backup.
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Copy, Default)]
 pub struct CreateBackupOptions<'a> {
     /// Save memtables first; without it their logs are backed up, and writes that were not logged
@@ -131,6 +141,8 @@ impl std::fmt::Debug for CreateBackupOptions<'_> {
 }
 
 /// What a restore does with the files that are in its way. RocksDB's numbers.
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestoreMode {
     /// Tables stay whose session and size are those in the backup.
@@ -143,6 +155,8 @@ pub enum RestoreMode {
 }
 
 /// Options of a restore.
+///
+/// Example: that of [`BackupEngine`](super::BackupEngine).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreOptions {
     /// Logs that are there stay, and those of the archive return to the directory of the logs: with

@@ -37,6 +37,7 @@ use crate::recovery::version_recovery::check_found;
 use crate::recovery::wal_filter::{Filtered, Filtering};
 use crate::state::DbState;
 use crate::state::parts::Directory;
+use crate::stats::event_log;
 use crate::version::family::{CfData, new_memtable};
 
 /// What replay found.
@@ -188,18 +189,28 @@ impl DbInner {
             let bytes = self.dir.fs.file_size(&path)?;
             logs.push((number, bytes, path, file));
         }
+        let listed: Vec<_> = logs.iter().map(|(number, ..)| *number).collect();
         if let Some(stamp) = stamp {
             stamp.check(&*self.dir.fs, &self.dir.path)?;
-            let listed: Vec<_> = logs.iter().map(|(number, ..)| *number).collect();
             self.dir.check_no_log_between(&log_dir, oldest, &listed)?;
         }
-        for (number, bytes, path, file) in logs {
-            check_found(number, &path)?;
-            self.file_numbers.skip_to(number + 1);
-            replay.found.logs.push((number, bytes));
-            replay.log(number, path, file)?;
+        let read = move || {
+            for (number, bytes, path, file) in logs {
+                check_found(number, &path)?;
+                self.file_numbers.skip_to(number + 1);
+                replay.found.logs.push((number, bytes));
+                replay.log(number, path, file)?;
+            }
+            replay.finish()
+        };
+        if listed.is_empty() {
+            return read();
         }
-        replay.finish()
+        self.reports.log_event(|log| event_log::recovery_started(log, &listed));
+        let recovered = read();
+        let error = recovered.as_ref().err();
+        self.reports.log_event(|log| event_log::recovery_finished(log, error));
+        recovered
     }
 }
 

@@ -23,7 +23,7 @@ use super::universal::UniversalOptions;
 use super::value::{at_least, between};
 
 /// Levels at most.
-pub const MAX_LEVELS: i32 = 64;
+pub(crate) const MAX_LEVELS: i32 = 64;
 /// `ttl` or `periodic_compaction_seconds` that was not set.
 pub(super) const UNSET_SECONDS: u64 = u64::MAX - 1;
 

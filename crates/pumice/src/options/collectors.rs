@@ -157,6 +157,19 @@ const BUCKETS: usize = 128;
 
 /// RocksDB's `NewCompactOnDeletionCollectorFactory`: asks for the compaction of a table in which
 /// deletions are dense. Only deletions of single keys count, but not those by `single_delete`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pumice::options::CompactOnDeletionCollectorFactory;
+/// // A table is compacted where half of some thousand entries are deletions.
+/// let dense = CompactOnDeletionCollectorFactory {
+///     sliding_window_size: 1000,
+///     deletion_trigger: 500,
+///     deletion_ratio: 0.0,
+/// };
+/// let mut options = pumice::Options::default();
+/// options.cf.table_properties_collector_factories.push(Arc::new(dense));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompactOnDeletionCollectorFactory {
     /// Size of the window in entries, rounded up to a multiple of 128; 0 turns it off.

@@ -7,18 +7,49 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use crate::stats::InfoLogLevel;
 use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FILE_CHECKSUM_CRC32C, FileChecksumCrc32c, FileChecksumGenContext,
     FileChecksumGenerator,
 };
-pub use pumice_memtable::MemTableRep as MemtableFactory;
-
-pub use crate::stats::InfoLogLevel;
 
 use super::value::{OptionValue, Refusal, members, option_enum};
 
+/// How memtables keep their entries.
+///
+/// ```
+/// use pumice::options::MemtableFactory;
+/// // For a load that nobody reads: entries are sorted when the memtable is flushed.
+/// let mut options = pumice::Options::default();
+/// options.cf.memtable_factory = MemtableFactory::Vector { reserve: 1_000_000 };
+/// options.db.allow_concurrent_memtable_write = false;
+/// ```
+pub type MemtableFactory = pumice_memtable::MemTableRep;
+
 option_enum! {
     /// How files are merged.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// use pumice::Options;
+    /// use pumice::options::{CompactionStyle, FifoOptions, StopStyle, UniversalOptions};
+    /// // Writes cost less, reads and space more.
+    /// let mut options = Options::default();
+    /// options.cf.compaction_style = CompactionStyle::Universal;
+    /// options.cf.compaction_options_universal = UniversalOptions {
+    ///     stop_style: StopStyle::SimilarSize,
+    ///     max_size_amplification_percent: 100,
+    ///     ..Default::default()
+    /// };
+    /// // A cache of what was written last: 10 GB, at most a day old.
+    /// let mut options = Options::default();
+    /// options.cf.compaction_style = CompactionStyle::Fifo;
+    /// options.cf.compaction_options_fifo =
+    ///     FifoOptions { max_table_files_size: 10 << 30, ..Default::default() };
+    /// options.set("ttl", "86400")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub enum CompactionStyle {
         /// Leveled compaction.
         #[default]
@@ -34,6 +65,16 @@ option_enum! {
 
 option_enum! {
     /// Which values enter the blob cache as they are written.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// use pumice::options::PrepopulateBlobCache;
+    /// let mut options = pumice::Options::default();
+    /// options.set("enable_blob_files", "true")?;
+    /// options.cf.prepopulate_blob_cache = PrepopulateBlobCache::FlushOnly;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub enum PrepopulateBlobCache {
         /// None.
         #[default]
@@ -59,6 +100,8 @@ pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
 
 option_enum! {
     /// What universal compaction compares the next sorted run with.
+    ///
+    /// Example: that of [`CompactionStyle`].
     pub enum StopStyle {
         /// The run before it: runs of similar size are merged.
         SimilarSize = "kCompactionStopStyleSimilarSize",
@@ -70,6 +113,14 @@ option_enum! {
 
 option_enum! {
     /// What decides how much background work is done; RocksDB knows only the first.
+    ///
+    /// ```
+    /// use pumice::options::{BackgroundPolicy, BackgroundPriority};
+    /// let mut options = pumice::Options::default();
+    /// options.db.background_policy = BackgroundPolicy::Static; // As RocksDB.
+    /// options.db.background_cpu_priority = BackgroundPriority::Low; // Behind other work.
+    /// options.db.background_io_priority = BackgroundPriority::Low;
+    /// ```
     pub enum BackgroundPolicy {
         /// RocksDB's rules.
         #[default]
@@ -87,6 +138,8 @@ option_enum! {
 
 option_enum! {
     /// How background threads are scheduled whose work no caller waits for.
+    ///
+    /// Example: that of [`BackgroundPolicy`].
     pub enum BackgroundPriority {
         /// Like all other threads.
         #[default]
@@ -99,6 +152,22 @@ option_enum! {
 }
 
 /// What computes checksums of whole files.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::options::FileChecksumGenFactory;
+/// # let fs = pumice::MemFs::new(1).shared();
+/// # let builder = pumice::Db::builder("/db").create(true);
+/// # let builder = builder.configure(|options| options.db.file_system = fs);
+/// let db = builder
+///     .configure(|options| options.db.file_checksum_gen_factory = FileChecksumGenFactory::Crc32c)
+///     .open()?;
+/// db.put("key", "value")?;
+/// db.flush()?;
+/// db.verify_file_checksums()?; // Reads the files as a whole.
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub enum FileChecksumGenFactory {
     /// No factory: files get no checksums.

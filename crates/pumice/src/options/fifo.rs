@@ -5,6 +5,8 @@
 use super::value::{OptionValue, Refusal, members};
 
 /// Settings of FIFO compaction, named as RocksDB's `CompactionOptionsFIFO`.
+///
+/// Example: that of [`CompactionStyle`](super::CompactionStyle).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FifoOptions {
     /// Bytes of table files beyond which the oldest files are deleted.

@@ -19,6 +19,28 @@ use super::file::{FileRules, LoadedOptions, parse_options_file};
 ///
 /// # Errors
 /// I/O, and as [`parse_options_file`], with the file's path.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use std::path::Path;
+///
+/// use pumice::options::{ColumnFamilyEntry, FileRules, LoadedOptions, load_latest_options};
+/// # let fs = pumice::MemFs::new(1).shared();
+/// # let mut options = pumice::Options::default();
+/// # options.db.create_if_missing = true;
+/// # options.db.file_system = fs.clone();
+/// # options.set("write_buffer_size", "8MB")?;
+/// # pumice::Db::open(&options, "/db")?.close()?;
+/// // With the options that RocksDB has and this build lacks left out.
+/// let rules = FileRules { ignore_unsupported_options: true, ..Default::default() };
+/// let loaded: LoadedOptions =
+///     load_latest_options(&*fs, Path::new("/db"), rules)?.expect("there is a database");
+/// assert!(loaded.ignored.is_empty());
+/// let ColumnFamilyEntry { name, options } = &loaded.column_families[0];
+/// assert_eq!((name.as_str(), options.get("write_buffer_size")?.as_str()), ("default", "8388608"));
+/// # Ok(())
+/// # }
+/// ```
 pub fn load_latest_options(
     fs: &dyn FileSystem,
     path: &Path,

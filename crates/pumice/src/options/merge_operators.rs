@@ -19,6 +19,8 @@ use super::text::{escape, unescape};
 use super::value::Refusal;
 
 /// Joins values with a delimiter.
+///
+/// Example: that of [`merge_operator_by_name`](super::merge_operator_by_name).
 #[derive(Clone, Debug)]
 pub struct StringAppend {
     delimiter: Vec<u8>,
@@ -287,6 +289,16 @@ pub(super) fn builtin(
 }
 
 /// The built-in merge operator of that name or short name, with its default parameters.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pumice::options::{StringAppend, merge_operator_by_name};
+/// let mut options = pumice::Options::default();
+/// options.cf.merge_operator = merge_operator_by_name("uint64add");
+/// assert!(options.cf.merge_operator.is_some());
+/// // With a parameter.
+/// options.cf.merge_operator = Some(Arc::new(StringAppend::new("; ")));
+/// ```
 pub fn merge_operator_by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
     builtin(name, &[]).ok()
 }

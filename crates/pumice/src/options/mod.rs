@@ -63,7 +63,8 @@ use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
 pub use budget::Budget;
-pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
+pub use cf_options::ColumnFamilyOptions;
+pub(crate) use cf_options::MAX_LEVELS;
 pub use closures::filter_of;
 pub use collectors::{
     CollectorContext, CompactOnDeletionCollectorFactory, EntryType, TablePropertiesCollector,
@@ -84,9 +85,8 @@ pub(crate) use latest::load_latest;
 pub use latest::load_latest_options;
 pub use merge_operators::{StringAppend, merge_operator_by_name};
 pub use paths::DbPath;
-pub use row::{OptionSet, check_all};
+pub use row::OptionSet;
 pub(crate) use sanitize::DELAYED_WRITE_RATE;
-pub use sanitize::check_column_family;
 pub use sst_partitioner::SstPartitionerFactory;
 pub use universal::UniversalOptions;
 pub use wal_filter::{WalFilter, WalProcessing};

@@ -91,6 +91,15 @@ pub struct OptionRow<S: 'static> {
 }
 
 /// A struct made by `option_table!`.
+///
+/// ```
+/// use pumice::DbOptions;
+/// use pumice::options::OptionSet;
+/// // All options that may change while the database is open.
+/// let mutable: Vec<_> =
+///     DbOptions::rows().iter().filter(|row| row.mutable).map(|row| row.name).collect();
+/// assert!(mutable.contains(&"bytes_per_sync"));
+/// ```
 pub trait OptionSet: Default + Clone + 'static {
     /// The table, in documentation order.
     fn rows() -> &'static [OptionRow<Self>];
@@ -288,7 +297,7 @@ pub fn set_from_text<S: OptionSet>(options: &mut S, map: &str) -> Result<()> {
 ///
 /// # Errors
 /// The first refused field, named.
-pub fn check_all<S: OptionSet>(options: &S) -> Result<()> {
+pub(crate) fn check_all<S: OptionSet>(options: &S) -> Result<()> {
     S::rows().iter().try_for_each(|row| row.check(options))
 }
 

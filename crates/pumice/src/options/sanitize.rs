@@ -274,7 +274,7 @@ impl BlockBasedTableOptions {
 ///
 /// # Errors
 /// InvalidArgument or NotSupported naming the option that cannot be used.
-pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
+pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_all(options)?;
     check_all(&options.table_factory)?;
     let mut table = options.table_factory.clone();

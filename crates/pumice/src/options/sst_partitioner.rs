@@ -8,6 +8,13 @@ const FIXED_PREFIX: &str = "SstPartitionerFixedPrefixFactory";
 
 /// Where compactions end table files. Flushes and moved files are as they are, but a file that
 /// would be cut is rewritten rather than moved.
+///
+/// ```
+/// use pumice::options::SstPartitionerFactory;
+/// // No table file has keys of two tenants, whose numbers are the first four bytes of keys.
+/// let mut options = pumice::Options::default();
+/// options.cf.sst_partitioner_factory = SstPartitionerFactory::FixedPrefix(4);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SstPartitionerFactory {
     /// Where their size says.

@@ -11,6 +11,7 @@ use pumice_table::{
 };
 
 use super::row::{RowKind, Saved, check_all};
+use super::sanitize::check_column_family;
 use super::*;
 
 /// Written by Debian's db_bench 7.8.3: two column families and many flags off their defaults.

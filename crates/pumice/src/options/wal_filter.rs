@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What becomes of a record of a log.
+///
+/// Example: that of [`WalFilter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalProcessing {
     /// It is applied.
@@ -24,6 +26,46 @@ pub enum WalProcessing {
 
 /// Decides what of the logs is applied when a database is opened. What is left out is gone: the
 /// rest is written to table files, and the logs are not read again.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use std::path::Path;
+/// use std::sync::Arc;
+///
+/// use pumice::options::{WalFilter, WalProcessing};
+/// use pumice::{Db, WriteBatch};
+///
+/// /// Leaves batches out that are too large.
+/// struct Small;
+///
+/// impl WalFilter for Small {
+///     fn name(&self) -> &str {
+///         "Small"
+///     }
+///     fn log_record_found(&self, _number: u64, _file: &Path, record: &[u8]) -> WalProcessing {
+///         match WriteBatch::from_log(record.to_vec()) {
+///             Ok(batch) if batch.count() > 1 => WalProcessing::IgnoreCurrentRecord,
+///             _ => WalProcessing::ContinueProcessing,
+///         }
+///     }
+/// }
+///
+/// # let mut options = pumice::Options::default();
+/// # options.db.create_if_missing = true;
+/// # options.db.file_system = pumice::MemFs::new(1).shared();
+/// # let db = Db::open(&options, "/db")?;
+/// # db.put("a", "")?;
+/// # let mut batch = WriteBatch::new();
+/// # batch.put("b", "");
+/// # batch.put("c", "");
+/// # db.write(&mut batch)?;
+/// # db.close()?;
+/// options.db.wal_filter = Some(Arc::new(Small));
+/// let db = Db::open(&options, "/db")?;
+/// # assert_eq!((db.get("a")?.is_some(), db.get("b")?), (true, None));
+/// # db.close()
+/// # }
+/// ```
 pub trait WalFilter: Send + Sync {
     /// Name, for messages.
     fn name(&self) -> &str;

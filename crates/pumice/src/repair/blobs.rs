@@ -75,7 +75,8 @@ impl BlobFiles {
                     == (addition.blob_count, addition.blob_bytes);
                 if *owner != *id || !same {
                     let text = format!(
-                        "it has {} blobs of column family {owner} in {} bytes, not {} of {id} in {}",
+                        "it has {} blobs of column family {owner} in {} bytes, \
+                         not {} of {id} in {}",
                         addition.blob_count,
                         addition.blob_bytes,
                         listed.blob_count,

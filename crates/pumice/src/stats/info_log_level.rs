@@ -3,6 +3,8 @@
 //! A plain value; its text form as an option is in `options::enums`.
 
 /// Lowest level of info-log lines that are written.
+///
+/// Example: that of [`Logger`](crate::Logger).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InfoLogLevel {
     /// Everything.

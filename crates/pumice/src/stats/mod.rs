@@ -11,32 +11,35 @@
 //! | `table_builds` | cost of building tables |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
 
-pub mod cf_stats;
+pub(crate) mod cf_stats;
 mod contained_logger;
-pub mod db_stats;
-pub mod event_log;
+pub(crate) mod db_stats;
+pub(crate) mod event_log;
 mod file_stats;
 mod human;
-pub mod info_log;
+pub(crate) mod info_log;
 mod info_log_level;
 pub mod listener;
 pub mod names;
 mod prometheus;
 mod rate_stats;
-pub mod statistics;
+pub(crate) mod statistics;
 mod stats_history;
 mod table_builds;
 mod table_stats;
 
-pub use cf_stats::{CfStats, CfView, CompactionStats, LevelView};
+pub(crate) use cf_stats::CompactionStats;
 pub(crate) use contained_logger::ContainedLogger;
-pub use db_stats::DbStats;
-pub use info_log::{InfoLog, InfoLogSettings, Logger, NullLogger};
+#[doc(hidden)] // For db_bench.
+pub use info_log::line as info_log_line;
+pub(crate) use info_log::{InfoLog, InfoLogSettings};
+pub use info_log::{Logger, NullLogger};
 pub use info_log_level::InfoLogLevel;
 pub use listener::EventListener;
 pub use names::{HistogramKind, Ticker};
 pub use prometheus::{MetricFamily, MetricKind, MetricsPage};
-pub use statistics::{Record, Statistics, StatsLevel, Tally, Timer};
+pub(crate) use statistics::{Record, Tally, Timer};
+pub use statistics::{Statistics, StatsLevel};
 pub(crate) use stats_history::StatsHistory;
 pub use stats_history::StatsHistoryEntry;
 pub(crate) use table_builds::{TableBuilds, record_build};

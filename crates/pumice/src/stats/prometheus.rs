@@ -29,6 +29,8 @@ use super::statistics::Statistics;
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 
 /// The type of a family.
+///
+/// Example: that of [`MetricsPage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricKind {
     /// A sum that only grows, until the process starts again.
@@ -55,10 +57,13 @@ impl MetricKind {
 /// A page under construction; `to_string` gives the text.
 ///
 /// ```
-/// use pumice::stats::{MetricKind, MetricsPage};
+/// use pumice::stats::{MetricFamily, MetricKind, MetricsPage};
 /// let mut page = MetricsPage::new();
 /// page.number("app_users", MetricKind::Gauge, "Users who are logged in.", 7);
 /// assert!(page.to_string().ends_with("# TYPE app_users gauge\napp_users 7\n"));
+/// let mut family: MetricFamily<'_> = page.family("app_calls", MetricKind::Counter, "Calls.");
+/// family.sample("_total", &[("kind", "read")], 12);
+/// assert!(page.to_string().ends_with("app_calls_total{kind=\"read\"} 12\n"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsPage {
@@ -134,6 +139,8 @@ impl Display for MetricsPage {
 }
 
 /// A family of a page, which samples are added to.
+///
+/// Example: that of [`MetricsPage`].
 #[derive(Debug)]
 pub struct MetricFamily<'a> {
     page: &'a mut MetricsPage,

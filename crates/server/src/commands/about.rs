@@ -6,8 +6,10 @@
 use std::fmt::Write;
 
 use super::args::{is, lossy, upper};
+use super::arguments::{arguments_of, write_arguments};
 use super::keys::help;
 use super::specs::{tips, write_keys_and_flags, write_specs};
+use super::syntax::synopsis;
 use super::{Access, Call, Keys, LOADING, Row, STALE, all, find, subcommand};
 use crate::keyspace::{Failure, Outcome, glob};
 use crate::protocol::Reply;
@@ -118,10 +120,15 @@ fn docs(call: &mut Call<'_, '_>) -> Outcome<()> {
 fn write_docs(out: &mut Reply, row: &Row) {
     out.bulk(row.full_name.as_bytes());
     let has_sub = !row.subcommands.is_empty();
-    out.map(3 + usize::from(has_sub));
+    let arguments = arguments_of(row);
+    out.map(3 + usize::from(has_sub) + usize::from(!arguments.is_empty()));
     for (name, text) in [("summary", row.summary), ("since", row.since), ("group", row.group)] {
         out.bulk(name.as_bytes());
         out.bulk(text.as_bytes());
+    }
+    if !arguments.is_empty() {
+        out.bulk(b"arguments");
+        write_arguments(out, &arguments);
     }
     if has_sub {
         out.bulk(b"subcommands");
@@ -208,8 +215,8 @@ pub fn page() -> String {
 
 fn write_group(text: &mut String, group: &str, rows: &[&Row]) -> std::fmt::Result {
     writeln!(text, "\n## {group}\n")?;
-    writeln!(text, "| command | arity | keys | since | categories | does |")?;
-    writeln!(text, "|---|---|---|---|---|---|")?;
+    writeln!(text, "| command | arguments | arity | keys | since | categories | does |")?;
+    writeln!(text, "|---|---|---|---|---|---|---|")?;
     for row in rows {
         write_row(text, row, "")?;
         for sub in row.subcommands {
@@ -231,8 +238,9 @@ fn write_row(text: &mut String, row: &Row, parent: &str) -> std::fmt::Result {
     let categories: Vec<_> = row.category_names().iter().map(|name| format!("@{name}")).collect();
     writeln!(
         text,
-        "| {parent}{} | {} | {keys} | {} | {} | {} |",
+        "| {parent}{} | {} | {} | {keys} | {} | {} | {} |",
         lossy(&upper(row.name.as_bytes())),
+        synopsis(&arguments_of(row)).replace('|', "\\|").replace('<', "\\<"),
         row.arity,
         row.since,
         categories.join(" "),

@@ -13,6 +13,7 @@
 //! | `slow`, `latency`, `memory` | slow commands, how long commands take, memory use |
 //! | `acl`, `acl_rules` | users and their permissions |
 //! | `permits`, `specs` | whether a user may run a command; what commands do with their keys |
+//! | `arguments`, `syntax` | the arguments of commands, and their notation |
 //! | `connection`, `server`, `config`, `about`, `pubsub`, `transactions` | the server |
 //! | `info`, `info_counters` | what the server reports about itself |
 //!
@@ -22,6 +23,7 @@ pub mod about;
 mod acl;
 pub mod acl_rules;
 pub mod args;
+mod arguments;
 pub mod blocking;
 mod config;
 mod connection;
@@ -48,6 +50,7 @@ mod sorted_ranges;
 mod sorted_sets;
 mod specs;
 mod strings;
+mod syntax;
 mod transactions;
 
 use std::sync::OnceLock;

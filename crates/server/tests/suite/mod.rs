@@ -18,6 +18,7 @@ mod page;
 mod peer;
 mod peer_acl;
 mod peer_blocking;
+mod peer_docs;
 mod peer_fields;
 mod peer_joins;
 mod peer_numbers;

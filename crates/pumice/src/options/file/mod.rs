@@ -39,6 +39,8 @@ const KNOWN_VERSION: (u32, u32) = (10, 10);
 const FILE_VERSION: &str = "1.1";
 
 /// A column family in an OPTIONS file.
+///
+/// Example: that of [`load_latest_options`](super::load_latest_options).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnFamilyEntry {
     /// Name of the column family.
@@ -50,6 +52,8 @@ pub struct ColumnFamilyEntry {
 /// What a reader of OPTIONS files tolerates. By default: unknown names, and members of values, in
 /// files of a RocksDB newer than the tables. An option that decides what is in the files is never
 /// skipped, unless `for_reading` says so.
+///
+/// Example: that of [`load_latest_options`](super::load_latest_options).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRules {
     /// Skip names that no table has, whichever version wrote them.
@@ -62,6 +66,8 @@ pub struct FileRules {
 }
 
 /// The contents of an OPTIONS file.
+///
+/// Example: that of [`load_latest_options`](super::load_latest_options).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadedOptions {
     /// `rocksdb_version` of the file; empty if it has none.
@@ -77,6 +83,8 @@ pub struct LoadedOptions {
 
 /// The text of an OPTIONS file for a database with exactly these live column families; bytes of
 /// their names that are not UTF-8 are replaced, see [`options_file_bytes`].
+///
+/// Example: that of [`parse_options_file`].
 pub fn format_options_file(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
@@ -85,6 +93,8 @@ pub fn format_options_file(
 }
 
 /// The bytes of an OPTIONS file for a database with exactly these live column families.
+///
+/// Example: that of [`parse_options_file`].
 pub fn options_file_bytes(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
@@ -159,6 +169,24 @@ struct Reader<'a> {
 /// section, or names options or values that the rules do not let pass.
 ///
 /// A name that is in no table is skipped if `rocksdb_version` is above 10.10.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::options::{FileRules, format_options_file, options_file_bytes};
+/// use pumice::options::{parse_options_file, parse_options_file_over};
+/// use pumice::{ColumnFamilyOptions, DbOptions};
+/// let (db, family) = (DbOptions::default(), ColumnFamilyOptions::default());
+/// let text = format_options_file(&db, &[("default", &family)]);
+/// let read = parse_options_file(&text, FileRules::default())?;
+/// assert_eq!((read.db, &read.column_families[0].options), (db.clone(), &family));
+///
+/// // A program that has objects of its own, such as a comparator, gives them to the reader.
+/// let bytes = options_file_bytes(&db, &[("default", &family)]);
+/// let read = parse_options_file_over(&bytes, FileRules::default(), &db, &|_name| family.clone())?;
+/// assert_eq!(read.column_families.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub fn parse_options_file(
     text: &(impl AsRef<[u8]> + ?Sized),
     rules: FileRules,
@@ -172,6 +200,8 @@ pub fn parse_options_file(
 ///
 /// # Errors
 /// As [`parse_options_file`].
+///
+/// Example: that of [`parse_options_file`].
 pub fn parse_options_file_over(
     text: &(impl AsRef<[u8]> + ?Sized),
     rules: FileRules,

@@ -6,6 +6,8 @@ use super::enums::StopStyle;
 use super::value::{OptionValue, Refusal, members};
 
 /// Settings of universal compaction, named as RocksDB's `CompactionOptionsUniversal`.
+///
+/// Example: that of [`CompactionStyle`](super::CompactionStyle).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniversalOptions {
     /// Percent by which the next older sorted run may be larger than the runs merged with it.

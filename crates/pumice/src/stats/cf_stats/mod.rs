@@ -297,11 +297,6 @@ impl CfStats {
         self.levels[level].bytes_moved += bytes;
     }
 
-    /// The numbers of a level.
-    pub fn level(&self, level: usize) -> &CompactionStats {
-        &self.levels[level]
-    }
-
     fn sum(&self) -> CompactionStats {
         let mut sum = CompactionStats::default();
         self.levels.iter().for_each(|level| sum.add(level));

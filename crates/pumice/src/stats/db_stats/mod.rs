@@ -170,11 +170,6 @@ impl DbStats {
         self.counters.buffer_manager_stops.fetch_add(1, Relaxed);
     }
 
-    /// Microseconds for which writers were delayed.
-    pub fn stall_micros(&self) -> u64 {
-        self.counters.stall_micros.load(Relaxed)
-    }
-
     /// Bytes of all batches written.
     pub fn bytes_written(&self) -> u64 {
         self.counters.bytes.load(Relaxed)

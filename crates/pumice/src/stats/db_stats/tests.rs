@@ -24,7 +24,7 @@ fn report_is_that_of_rocksdb_and_ends_the_interval() {
     let now = 1_000_000 + 5_391_000;
     assert_eq!(stats.report(now), FIRST);
     assert_eq!(stats.report(now), SECOND);
-    assert_eq!((stats.bytes_written(), stats.stall_micros()), (89_600_000, 1_064_000));
+    assert_eq!(stats.bytes_written(), 89_600_000);
 }
 
 #[pumice_test_macros::test]

@@ -126,6 +126,13 @@ fn last_two(path: &str) -> &str {
 }
 
 /// Drops every line.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pumice::stats::NullLogger;
+/// let mut options = pumice::Options::default();
+/// options.db.info_log = Some(Arc::new(NullLogger)); // No file `LOG`.
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullLogger;
 
@@ -230,6 +237,7 @@ impl InfoLog {
     }
 
     /// Lines that could not be written.
+    #[cfg(test)]
     pub fn dropped_lines(&self) -> u64 {
         self.open.lock().dropped_lines
     }

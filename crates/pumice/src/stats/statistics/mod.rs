@@ -40,6 +40,8 @@ use super::names::{HistogramKind, Ticker};
 const KEPT_SHARDS: usize = 4;
 
 /// What is measured. Numbers are RocksDB's `StatsLevel`.
+///
+/// Example: that of [`Statistics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum StatsLevel {
@@ -183,6 +185,7 @@ struct Baseline {
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// use std::sync::Arc;
+/// use pumice::stats::StatsLevel;
 /// use pumice::{Db, Options, Statistics, Ticker};
 /// let mut options = Options::default();
 /// options.db.create_if_missing = true;
@@ -192,6 +195,7 @@ struct Baseline {
 /// db.put("a", "1")?;
 /// let statistics = db.statistics().expect("they are on");
 /// assert_eq!(statistics.ticker(Ticker::NumberKeysWritten), 1);
+/// statistics.set_level(StatsLevel::ExceptTimers); // Without the clock, from here on.
 /// # db.close()?;
 /// # Db::destroy(&options, &dir)?;
 /// # Ok(())
@@ -324,7 +328,7 @@ impl Statistics {
 
     /// Counts several things at once: cheaper than one by one.
     #[inline]
-    pub fn tally(&self, count: impl Fn(&Tally<'_>)) {
+    pub(crate) fn tally(&self, count: impl Fn(&Tally<'_>)) {
         let level = self.level();
         if level >= StatsLevel::ExceptHistogramOrTimers {
             let histograms = level >= StatsLevel::ExceptTimers;
@@ -410,7 +414,7 @@ impl Statistics {
 
 /// The shard of a task that counts several things. Its user must not count in any other way
 /// meanwhile.
-pub struct Tally<'a> {
+pub(crate) struct Tally<'a> {
     shard: &'a Shard,
     histograms: bool,
 }
@@ -462,7 +466,7 @@ impl fmt::Display for Statistics {
 }
 
 /// Counting into statistics that may be absent: one branch when they are.
-pub trait Record {
+pub(crate) trait Record {
     /// Adds 1 to a ticker.
     fn tick(&self, ticker: Ticker);
     /// Adds `count` to a ticker.
@@ -500,7 +504,7 @@ impl Record for Option<Arc<Statistics>> {
 /// A running clock, or none when durations are not asked for.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Timer {
+pub(crate) struct Timer {
     start_nanos: Option<u64>,
 }
 

@@ -140,6 +140,25 @@ fn a_flush_is_told_from_seal_to_end() {
 
 /// By the number of files alone, as in RocksDB.
 #[pumice_test_macros::test]
+fn the_log_tells_which_logs_a_recovery_read_and_how_it_ended() {
+    let (_, fs) = memory();
+    let (db, _) = open(&fs, |_| ());
+    assert!(!log_text(&fs).contains("recovery_started"));
+    db.put("a", "1").unwrap();
+    db.close().unwrap();
+    let names = fs.list(Path::new(DIR)).unwrap();
+    let wal = names.iter().find_map(|name| name.strip_suffix(".log")).unwrap();
+    let wal: u64 = wal.parse().unwrap();
+    let (db, _) = open(&fs, |_| ());
+    let log = log_text(&fs);
+    let started = format!("\"job\": 1, \"event\": \"recovery_started\", \"wal_files\": [{wal}]}}");
+    let started = log.find(&started).unwrap();
+    let finished = "\"job\": 1, \"event\": \"recovery_finished\", \"status\": \"OK\"}";
+    assert!(log.find(finished).unwrap() > started);
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
 fn a_flush_tells_of_a_full_level() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |o| {

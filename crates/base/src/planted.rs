@@ -89,6 +89,8 @@ bugs! {
     LogNotSyncedAtSwitch,
     /// A log does not say how long the one before it must be, although that one is not durable.
     LogWithoutPredecessor,
+    /// A log that overwrites an older one has records without its number.
+    LogReusedWithoutNumber,
     /// A sync leaves out logs that came before the current one.
     CompleteLogNotSynced,
     /// A flush releases logs that newer memtables still need.

@@ -207,6 +207,9 @@ impl WritableFile for DirectWritableFile {
         // A closed file reports it even when the bytes would fit into the buffer.
         if self.closed { self.file.with(operation::APPEND, |_| Ok(())) } else { Ok(()) }
     }
+    fn overwrite(&mut self, _ahead: u64, _data: &[u8], _step: u64) -> Result<()> {
+        Err(Error::not_supported("files that bypass the page cache are not used again"))
+    }
     fn flush(&mut self) -> Result<()> {
         self.write_all()
     }

@@ -214,6 +214,10 @@ pub trait SequentialFile: Send {
 pub trait WritableFile: Send {
     /// Appends all of `data`.
     fn append(&mut self, data: &[u8]) -> Result<()>;
+    /// Writes `data` from `ahead` bytes after the position on, over what is there, and moves the
+    /// position by `step`: for a file that is used again ([`FileSystem::reuse`]). NotSupported
+    /// where files are not used again.
+    fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()>;
     /// Hands everything to the operating system, so that it survives a crash of the process.
     fn flush(&mut self) -> Result<()>;
     /// Makes content and length durable (fdatasync).

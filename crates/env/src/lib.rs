@@ -29,7 +29,7 @@ mod tracked_files;
 pub mod wrappers;
 
 pub use activity::IoActivity;
-pub use buffered_writer::{BufferedWriter, WriterOptions};
+pub use buffered_writer::{BufferedWriter, OldContent, WriterOptions};
 pub use delete_scheduler::{DeleteScheduler, Deletion, DeletionEvents, TrashBucket};
 pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
 pub use file_system::{

@@ -67,6 +67,12 @@ impl WritableFile for PosixWritableFile {
         self.position += data.len() as u64;
         Ok(())
     }
+    fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()> {
+        let from = self.position + ahead;
+        self.with(operation::APPEND, |f| f.write_all_at(data, from))?;
+        self.position += step;
+        Ok(())
+    }
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

@@ -277,9 +277,17 @@ fn reuse_overwrites_from_the_start() {
         let mut file = fs.reuse(&old, &new).unwrap();
         assert_eq!(file.len(), 0);
         file.append(b"new").unwrap();
+        assert_eq!(fs.read_file(&new).unwrap(), b"new content");
+        file.overwrite(1, b"CON", 2).unwrap();
+        assert_eq!(file.len(), 5);
+        file.overwrite(0, b"", 1).unwrap();
+        file.append(b"!").unwrap();
+        assert_eq!(fs.read_file(&new).unwrap(), b"new CO!tent");
+        let bytes = file.len();
+        file.truncate(bytes).unwrap();
         file.close().unwrap();
         assert!(!fs.exists(&old).unwrap());
-        assert_eq!(fs.read_file(&new).unwrap(), b"new content");
+        assert_eq!(fs.read_file(&new).unwrap(), b"new CO!");
     });
 }
 

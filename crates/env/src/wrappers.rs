@@ -267,6 +267,7 @@ wrapper! {
     }
     exclusive {
         fn append(&mut self, data: &[u8]) -> Result<()>;
+        fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()>;
         fn flush(&mut self) -> Result<()>;
         fn sync(&mut self) -> Result<()>;
         fn fsync(&mut self) -> Result<()>;

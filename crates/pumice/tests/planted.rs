@@ -75,6 +75,7 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::PublishedBeforeInsert, a_failed_write_publishes_nothing),
     (Bug::LogNotSyncedAtSwitch, a_second_log_has_no_hole_before_it),
     (Bug::LogWithoutPredecessor, a_later_log_is_not_believed_without_the_end_of_the_one_before),
+    (Bug::LogReusedWithoutNumber, an_older_logs_writes_do_not_come_back),
     (Bug::CompleteLogNotSynced, a_sync_write_covers_the_logs_before_its_own),
     (Bug::DeletedWhileRead, an_iterator_keeps_its_files),
     (Bug::GroupPartlyInserted, a_failed_batch_is_absent),
@@ -550,6 +551,24 @@ fn a_later_log_is_not_believed_without_the_end_of_the_one_before() {
     }
     assert!(found.iter().all(|n| *n > 0), "not every prefix was seen: {found:?}");
     db.continue_background_work().unwrap();
+}
+
+/// A log has the file of another, whose records are durable, while what cleared them is not.
+fn an_older_logs_writes_do_not_come_back() {
+    let (fs, _) = memory();
+    let mut options = small(&fs);
+    options.db.recycle_log_file_num = 1;
+    let db = Db::open(&options, DIR).unwrap();
+    db.put_opt(&SYNC, b"key", b"value").unwrap();
+    flush(&db);
+    db.disable_file_deletions();
+    db.enable_file_deletions();
+    db.delete_opt(&SYNC, b"key").unwrap();
+    flush(&db); // The new log has the file of the first one.
+    compact(&db);
+    let mode = CrashMode { files: FileLoss::Unsynced, names: NameLoss::Nothing };
+    let (_, copy) = after_power_cut(&fs, mode);
+    assert!(get(&copy, b"key").is_none(), "a write of an older log is back");
 }
 
 fn a_sync_write_covers_the_logs_before_its_own() {

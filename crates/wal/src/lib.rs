@@ -25,6 +25,7 @@ mod range_crc;
 mod reader;
 mod reader_options;
 mod record;
+pub mod reuse;
 mod torn;
 mod writer;
 

@@ -10,7 +10,9 @@
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
 
 use crate::reader_options::LogReaderOptions;
-use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
+use crate::record::{
+    BLOCK_BYTES, FULL, HEADER_BYTES, LAST, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable,
+};
 use pumice_base::Result;
 use pumice_base::checksum::{crc32c, crc32c_extend, unmask_crc};
 use pumice_base::narrow::low_u32;
@@ -177,6 +179,11 @@ impl PhysicalReader {
             return Event::BadLength { dropped: self.drop_block(), at_end: torn };
         }
         let recyclable = header_bytes == RECYCLABLE_HEADER_BYTES;
+        if !recyclable && self.recycled && (FULL..=LAST).contains(&kind) {
+            // Bytes inside an older record that look like one: all of this file have a number.
+            self.drop_block();
+            return Event::OldRecord;
+        }
         if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(low_u32(self.log_number))
         {
             self.unread.start = payload.end;

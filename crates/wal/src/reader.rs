@@ -335,6 +335,16 @@ impl LogReader {
                 self.end = LogEnd::OldRecord;
                 Ok(())
             }
+            Event::ZeroFill
+                if self.physical.is_recycled()
+                    && mode == WalRecoveryMode::TolerateCorruptedTail
+                    && self.assembling.is_some() =>
+            {
+                // The writer died between two blocks, of which the second is as it was cleared.
+                self.dropped_bytes += self.abandon(out) as u64;
+                self.end = LogEnd::OldRecord;
+                Ok(())
+            }
             Event::BadChecksum(bytes) => self.dropped_inside(bytes, "checksum mismatch", out),
             Event::BadLength { dropped, .. } => {
                 self.dropped_inside(dropped, "bad record length", out)

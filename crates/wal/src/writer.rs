@@ -17,12 +17,15 @@ use crate::record::{
     RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, RECYCLABLE_TIMESTAMP_SIZES, SET_COMPRESSION,
     TIMESTAMP_SIZES,
 };
+use crate::reuse;
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
 use pumice_base::copying;
 use pumice_base::narrow::{len_u16, low_u32, to_usize};
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Column families in one record of timestamp sizes, 6 bytes each: it fits in a block.
 const TIMESTAMP_SIZES_MAX: usize = 4096;
@@ -37,6 +40,8 @@ pub struct LogWriter {
     /// Checksum of the header's tail (type, and log number when recyclable) by type.
     header_crcs: [u32; 5],
     compressor: Option<RecordCompressor>,
+    /// How much of the log is with the operating system, in whole records.
+    written: Arc<AtomicU64>,
 }
 
 impl LogWriter {
@@ -44,6 +49,7 @@ impl LogWriter {
     /// `log_number`, for a file whose old content is being overwritten. Unless `manual_flush`, each
     /// record goes to the operating system at once.
     pub fn new(file: BufferedWriter, log_number: u64, recycle: bool, manual_flush: bool) -> Self {
+        let recycle = recycle && !planted::is(Bug::LogReusedWithoutNumber);
         let mut header_crcs = [0; 5];
         for kind in FULL..=LAST {
             header_crcs[usize::from(kind)] = if recycle {
@@ -53,7 +59,8 @@ impl LogWriter {
                 crc32c(&[kind])
             };
         }
-        let block_offset = to_usize(file.len() % BLOCK_BYTES as u64);
+        let written = file.len();
+        let block_offset = to_usize(written % BLOCK_BYTES as u64);
         let header_bytes = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
         LogWriter {
             file,
@@ -63,7 +70,13 @@ impl LogWriter {
             block_offset,
             header_crcs,
             compressor: None,
+            written: Arc::new(AtomicU64::new(written)),
         }
+    }
+
+    /// A writer over `old_bytes` bytes that `file` holds of an older use, see [`crate::reuse`].
+    pub fn over(file: BufferedWriter, old_bytes: u64, log_number: u64, manual_flush: bool) -> Self {
+        Self::new(file.over(reuse::old_content(old_bytes)), log_number, true, manual_flush)
     }
 
     /// Compresses all records from here on, which must be the start of the log.
@@ -128,15 +141,18 @@ impl LogWriter {
 
     /// Hands all records to the operating system.
     pub fn flush(&mut self) -> Result<()> {
-        self.file.flush()
+        let flushed = self.file.flush();
+        self.note_written(flushed)
     }
     /// Flushes and makes all records durable (fdatasync).
     pub fn sync(&mut self) -> Result<()> {
-        self.file.sync(false)
+        let synced = self.file.sync(false);
+        self.note_written(synced)
     }
     /// Flushes and makes all records and the file's metadata durable (fsync).
     pub fn fsync(&mut self) -> Result<()> {
-        self.file.sync(true)
+        let synced = self.file.sync(true);
+        self.note_written(synced)
     }
     /// A handle with which another task makes the flushed records durable while this one continues.
     pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
@@ -146,8 +162,15 @@ impl LogWriter {
     pub fn poison(&mut self, error: &Error) {
         self.file.poison(error);
     }
+    /// Flushes and cuts off what the file holds of an older use; whether there was anything. Not
+    /// durable by itself.
+    pub fn cut(&mut self) -> Result<bool> {
+        let cut = self.file.cut();
+        self.note_written(cut)
+    }
     /// Flushes and ends the log. Not durable by itself.
     pub fn close(&mut self) -> Result<()> {
+        self.file.cut()?;
         self.file.close()
     }
     /// Changes when records go to the device, see [`BufferedWriter::set_bytes_per_sync`].
@@ -162,6 +185,11 @@ impl LogWriter {
     pub fn buffered_bytes(&self) -> usize {
         self.file.buffered_len()
     }
+    /// How much of the log is with the operating system, also later on: readers end there, while
+    /// the file may hold older records.
+    pub fn written(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written)
+    }
     /// The log's file number.
     pub fn log_number(&self) -> u64 {
         self.log_number
@@ -172,7 +200,15 @@ impl LogWriter {
     }
 
     fn flush_unless_manual(&mut self) -> Result<()> {
-        if self.manual_flush { Ok(()) } else { self.file.flush() }
+        if self.manual_flush { Ok(()) } else { self.flush() }
+    }
+
+    #[inline]
+    fn note_written<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_ok() {
+            self.written.store(self.file.len(), Ordering::Release);
+        }
+        result
     }
 
     #[inline]

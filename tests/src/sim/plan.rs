@@ -79,6 +79,11 @@ fn draw_logs_and_memory(rng: &mut Rng, plan: &mut Plan) {
             }
         }
     }
+    let mut rng = rng.fork();
+    if plan.logging.has_wal() && rng.one_in(3) {
+        let files = if rng.one_in(2) { "1" } else { "3" };
+        plan.settings = plan.settings.clone().with("recycle_log_file_num", files);
+    }
 }
 
 /// Draws the settings of tables and of how they are built from a copy of the life's generator, so

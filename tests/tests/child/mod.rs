@@ -19,6 +19,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-differential", crate::differential::run_rocksdb),
     ("rocksdb-continue", crate::compat::run_continue),
     ("rocksdb-write", crate::compat::run_write),
+    ("rocksdb-recycled", crate::compat::run_recycled),
     ("rocksdb-torn", crate::compat::run_torn),
     ("rocksdb-trash", crate::compat::run_trash),
     ("rocksdb-own-options", crate::compat::run_own_options),

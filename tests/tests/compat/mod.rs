@@ -12,6 +12,7 @@
 //! | `peer` | Pumice, 5 to 7 | RocksDB 10.10.1, which writes and compacts; then Pumice |
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
 //! | `myrocks` | MariaDB's RocksDB, killed | Pumice; then MariaDB |
+//! | `recycled` | Pumice, as a kill leaves it | RocksDB 7.8.3 to 11.8.1, a small database |
 //! | `torn` | Pumice, then a crash or damage | both, a small database |
 //! | `own_options` | Pumice with options of its own | 7.8.3 and 10.10.1, by its OPTIONS |
 //! | `options_round_trip` | Pumice, options newer than 7.8 | 7.8.3, 9.8.4, 10.10.1; Pumice |
@@ -22,6 +23,7 @@ mod myrocks;
 mod options_round_trip;
 mod own_options;
 mod peer;
+mod recycled;
 mod torn;
 mod trash;
 
@@ -35,6 +37,7 @@ use crate::stores::Settings;
 pub use options_round_trip::run as run_options_round_trip;
 pub use own_options::run as run_own_options;
 pub use peer::{run_continue, run_write};
+pub use recycled::run as run_recycled;
 pub use torn::run as run_torn;
 pub use trash::run as run_trash;
 

@@ -242,6 +242,9 @@ fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
     if rng.one_in(3) {
         settings = settings.with("max_total_wal_size", "20000");
     }
+    if logging != Logging::Off && rng.one_in(2) {
+        settings = settings.with("recycle_log_file_num", "2");
+    }
     if rng.one_in(4) {
         settings = settings.with("avoid_flush_during_recovery", "true");
     }

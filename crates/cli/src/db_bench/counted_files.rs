@@ -167,4 +167,9 @@ impl WritableFileWrapper for Writable {
         self.counts.bytes_written.fetch_add(data.len() as u64, Relaxed);
         self.inner.append(data)
     }
+    fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()> {
+        self.counts.appends.fetch_add(1, Relaxed);
+        self.counts.bytes_written.fetch_add(data.len() as u64, Relaxed);
+        self.inner.overwrite(ahead, data, step)
+    }
 }

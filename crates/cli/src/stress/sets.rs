@@ -70,6 +70,7 @@ const VALUES: &[(&str, &[&str])] = &[
         &["{}", "{unpartitioned_pinning=kAll;partition_pinning=kFlushedAndSimilar;}"],
     ),
     ("periodic_compaction_seconds", &["0", "1", "18446744073709551614"]),
+    ("recycle_log_file_num", &["0", "1", "3"]),
     ("sst_partitioner_factory", &["nullptr", "{id=SstPartitionerFixedPrefixFactory;length=2;}"]),
     ("stats_dump_period_sec", &["0", "1"]),
     ("stats_persist_period_sec", &["0", "1"]),

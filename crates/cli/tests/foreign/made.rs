@@ -268,7 +268,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "wal-recycled",
         text: "recycle_log_file_num=4",
-        may: [May::Refuse("recycle_log_file_num"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {

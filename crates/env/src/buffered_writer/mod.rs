@@ -74,6 +74,15 @@ impl WriterOptions {
     }
 }
 
+/// What a file still holds of an older use, see [`BufferedWriter::over`].
+#[derive(Clone, Copy, Debug)]
+pub struct OldContent {
+    /// Where it ends.
+    pub bytes: u64,
+    /// So many zeros after what was written are an end to its readers.
+    pub end_mark_bytes: usize,
+}
+
 /// See the head of this file.
 pub struct BufferedWriter {
     file: Box<dyn WritableFile>,
@@ -86,6 +95,8 @@ pub struct BufferedWriter {
     preallocated: u64,
     unsynced: bool,
     checksum: Option<Box<dyn FileChecksumGenerator>>,
+    /// What the file holds beyond `flushed`, if that is anything.
+    old: Option<OldContent>,
     failed: Option<Error>,
 }
 
@@ -103,8 +114,31 @@ impl BufferedWriter {
             preallocated: flushed,
             unsynced: false,
             checksum: None,
+            old: None,
             failed: None,
         }
+    }
+
+    /// Writes over what the file holds of an older use. What it ends with after each flush is told
+    /// from that: the end mark follows, in the same write. [`BufferedWriter::cut`] ends this.
+    #[must_use]
+    pub fn over(mut self, old: OldContent) -> Self {
+        self.old = (old.bytes > self.flushed).then_some(old);
+        self
+    }
+
+    /// Flushes, and cuts off what is left of the older use; whether there was anything. Not durable
+    /// by itself.
+    pub fn cut(&mut self) -> Result<bool> {
+        self.flush()?;
+        if self.old.take().is_none_or(|old| old.bytes <= self.flushed) {
+            return Ok(false);
+        }
+        let result = self.file.truncate(self.flushed);
+        self.preallocated = self.flushed;
+        self.unsynced = true;
+        self.note(result)?;
+        Ok(true)
     }
 
     /// With a checksum of all bytes from the current position on, see
@@ -138,7 +172,7 @@ impl BufferedWriter {
             return Ok(());
         }
         self.flush_buffer()?;
-        let result = self.write_through(data);
+        let result = self.write_through(data, 0);
         self.note(result)
     }
 
@@ -149,7 +183,7 @@ impl BufferedWriter {
             return self.append(data);
         }
         self.flush_buffer()?;
-        let result = self.write_through(data);
+        let result = self.write_through(data, 0);
         self.note(result)
     }
 
@@ -299,56 +333,74 @@ impl BufferedWriter {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let buffer = std::mem::take(&mut self.buffer);
-        let result = self.write_through(&buffer);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mark = self.end_mark_bytes(buffer.len());
+        buffer.resize(buffer.len() + mark, 0);
+        let result = self.write_through(&buffer, mark);
         self.buffer = buffer;
         self.buffer.clear();
         self.note(result)
     }
 
-    /// Writes `data` to the file, at the pace of the rate limiter.
-    fn write_through(&mut self, data: &[u8]) -> Result<()> {
-        self.reserve_space(data.len() as u64)?;
+    /// Bytes of the end mark after `bytes` more bytes: as much of it as lies over old content.
+    #[inline]
+    fn end_mark_bytes(&self, bytes: usize) -> usize {
+        let Some(old) = &self.old else { return 0 };
+        let left = old.bytes.saturating_sub(self.flushed + bytes as u64);
+        usize::try_from(left).unwrap_or(usize::MAX).min(old.end_mark_bytes)
+    }
+
+    /// Writes `data` to the file, at the pace of the rate limiter. The last `mark` bytes of it are
+    /// an end mark, which the next write replaces.
+    fn write_through(&mut self, data: &[u8], mark: usize) -> Result<()> {
+        let new = &data[..data.len() - mark];
+        self.reserve_space(new.len() as u64)?;
         if let Some(checksum) = &mut self.checksum {
-            checksum.update(data);
+            checksum.update(new);
         }
         self.unsynced = true;
         if let Some(job) = &self.options.job {
-            job.enter(data.len() as u64);
+            job.enter(new.len() as u64);
         }
         let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
-            self.append_part(data)?;
+            self.append_part(data, mark)?;
             return self.start_range_sync();
         };
-        let mut rest = data;
-        while !rest.is_empty() {
+        let mut done = 0;
+        while done < new.len() {
             let granted = limiter.request_token(
-                rest.len() as u64,
+                (new.len() - done) as u64,
                 self.options.rate_alignment,
                 self.options.io_priority,
                 IoKind::Write,
                 self.options.rate_events.as_deref(),
             );
             let granted = usize::try_from(granted).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at(granted.min(rest.len()));
-            self.append_part(now)?;
-            rest = later;
+            let end = done + granted.min(new.len() - done);
+            // Until the next part is written, the file ends here.
+            let end_mark = if end == new.len() { mark } else { 0 };
+            self.append_part(&data[done..end + end_mark], end_mark)?;
+            done = end;
         }
         self.start_range_sync()
     }
 
-    fn append_part(&mut self, data: &[u8]) -> Result<()> {
+    fn append_part(&mut self, data: &[u8], mark: usize) -> Result<()> {
+        let bytes = data.len() - mark;
         let started = observed_file::start(self.options.times.as_deref());
         let time = perf::time_io(IoMetric::WriteNanos);
-        self.file.append(data)?;
+        match self.old {
+            None => self.file.append(data)?,
+            Some(_) => self.file.overwrite(0, data, bytes as u64)?,
+        }
         drop(time);
         if let (Some(started), Some(times)) = (started, &self.options.times) {
             times.written(activity::current(), now_nanos().saturating_sub(started));
         }
-        perf::count_io(IoMetric::BytesWritten, data.len() as u64);
-        self.flushed += data.len() as u64;
+        perf::count_io(IoMetric::BytesWritten, bytes as u64);
+        self.flushed += bytes as u64;
         if let Some(job) = &self.options.job {
-            job.wrote(data.len() as u64);
+            job.wrote(bytes as u64);
         }
         Ok(())
     }

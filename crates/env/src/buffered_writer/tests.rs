@@ -8,6 +8,7 @@ use pumice_port::sync::Mutex;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Call {
     Append(u64),
+    Overwrite { from: u64, bytes: usize },
     RangeSync { offset: u64, bytes: u64, wait: bool },
     Sync,
     Truncate(u64),
@@ -24,6 +25,11 @@ impl WritableFile for Noted {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.calls.lock().push(Call::Append(data.len() as u64));
         self.len += data.len() as u64;
+        Ok(())
+    }
+    fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()> {
+        self.calls.lock().push(Call::Overwrite { from: self.len + ahead, bytes: data.len() });
+        self.len += step;
         Ok(())
     }
     fn flush(&mut self) -> Result<()> {
@@ -129,4 +135,27 @@ fn a_limiter_cuts_writes_into_portions() {
         let expected: Vec<Call> = portions.into_iter().map(Call::Append).collect();
         assert_eq!(*calls.lock(), expected);
     }
+}
+
+/// Over old content each flush ends with an end mark, as far as there is old content.
+#[pumice_test_macros::test]
+fn old_content_is_written_over_up_to_a_mark() {
+    let (file, calls) = writer(WriterOptions::new(1 << 20));
+    let old = OldContent { bytes: 260, end_mark_bytes: 7 };
+    let mut file = file.over(old);
+    for bytes in [40, 60, 130, 25, 30] {
+        file.append(&vec![1; bytes]).unwrap();
+        file.flush().unwrap();
+    }
+    let over = |from, bytes| Call::Overwrite { from, bytes };
+    let expected = vec![over(0, 47), over(40, 67), over(100, 137), over(230, 30), over(255, 30)];
+    assert_eq!(*calls.lock(), expected);
+    assert!(!file.cut().unwrap(), "all of it is written over");
+    let (file, calls) = writer(WriterOptions::new(1 << 20));
+    let mut file = file.over(old);
+    file.append(b"bytes").unwrap();
+    assert!(file.cut().unwrap());
+    file.append(b"more").unwrap();
+    file.sync(false).unwrap();
+    assert_eq!(*calls.lock(), [over(0, 12), Call::Truncate(5), Call::Append(4), Call::Sync]);
 }

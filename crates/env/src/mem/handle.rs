@@ -103,8 +103,8 @@ impl MemFile {
         Ok(bytes)
     }
 
-    /// Writes at the position; returns how many bytes, and the errno when not all were written.
-    fn write_as(&self, operation: &str, data: &[u8]) -> Result<(usize, i32)> {
+    /// Writes at `position`; returns how many bytes, and the errno when not all were written.
+    fn write_as(&self, operation: &str, position: u64, data: &[u8]) -> Result<(usize, i32)> {
         let what = if sim::is_running() { self.inode.id() ^ hash64(data) } else { 0 };
         let completion = self.shared.device.submit(FaultOp::Write, what);
         let verdict = self.shared.faults.judge(FaultOp::Write, operation, &self.path)?;
@@ -113,17 +113,17 @@ impl MemFile {
             _ => (data.len(), ENOSPC),
         };
         let astray = match verdict {
-            Verdict::Misdirect(number) if self.position >= SECTOR_BYTES => {
-                SECTOR_BYTES * (1 + number % (self.position / SECTOR_BYTES))
+            Verdict::Misdirect(number) if position >= SECTOR_BYTES => {
+                SECTOR_BYTES * (1 + number % (position / SECTOR_BYTES))
             }
             _ => 0,
         };
         let (written, number) = {
             let _world = self.enter(operation)?;
-            self.inode.write(self.position, &data[..allowed], astray)
+            self.inode.write(position, &data[..allowed], astray)
         };
         if verdict == Verdict::SpoilRange && written > 0 {
-            self.inode.spoil(self.position..self.position + written as u64);
+            self.inode.spoil(position..position + written as u64);
         }
         self.complete(completion, operation)?;
         self.inode.complete(number);
@@ -174,9 +174,18 @@ impl SequentialFile for MemFile {
 impl WritableFile for MemFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         let operation = operation::APPEND;
-        let (written, errno) = self.write_as(operation, data)?;
+        let (written, errno) = self.write_as(operation, self.position, data)?;
         self.position += written as u64;
         if written < data.len() { Err(os_error(operation, &self.path, errno)) } else { Ok(()) }
+    }
+    fn overwrite(&mut self, ahead: u64, data: &[u8], step: u64) -> Result<()> {
+        let operation = operation::APPEND;
+        let (written, errno) = self.write_as(operation, self.position + ahead, data)?;
+        if written < data.len() {
+            return Err(os_error(operation, &self.path, errno));
+        }
+        self.position += step;
+        Ok(())
     }
     fn flush(&mut self) -> Result<()> {
         Ok(())

@@ -162,6 +162,7 @@ impl SequentialFile for Marked<Box<dyn SequentialFile>> {
 impl WritableFile for Marked<Box<dyn WritableFile>> {
     delegate_changes! {
         append(data: &[u8]) -> ();
+        overwrite(ahead: u64, data: &[u8], step: u64) -> ();
         flush() -> ();
         sync() -> ();
         fsync() -> ();

@@ -6,6 +6,7 @@ pub(crate) mod log_sizes;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 pub(crate) mod shared_insert;
+pub(crate) mod spare_logs;
 pub(crate) mod two_phase;
 pub(crate) mod update_family;
 pub(crate) mod wal;

@@ -17,6 +17,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
@@ -24,6 +25,7 @@ use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOpti
 use pumice_wal::LogWriter;
 
 use super::predecessor::{Predecessor, Prelude};
+use super::spare_logs::SpareLogs;
 use super::{batch, log_sizes::LogSizes};
 
 /// See the module head.
@@ -35,6 +37,8 @@ pub(crate) struct Wals {
     complete: Vec<LogWriter>,
     /// What the current log must record before its next record.
     prelude: Prelude,
+    /// Logs whose files are used again.
+    spare: SpareLogs,
     number: FileNumber,
     sizes: LogSizes,
     unsynced: bool,
@@ -55,6 +59,8 @@ pub(crate) struct LogSettings {
     pub manual_flush: bool,
     /// By zstd.
     pub compresses: bool,
+    /// How many files are kept to be used again; the records of all logs then have their number.
+    pub recycled: usize,
 }
 
 /// A sync of the current log, done without the lock while others append.
@@ -95,6 +101,7 @@ impl Wals {
             current: None,
             complete: Vec::new(),
             prelude: Prelude::default(),
+            spare: SpareLogs::new(how.recycled),
             number: 0,
             sizes: LogSizes::default(),
             unsynced: false,
@@ -163,17 +170,27 @@ impl Wals {
     pub fn live(&self) -> Vec<(FileNumber, u64)> {
         self.sizes.all()
     }
+    /// How much of log `number` is with the operating system, if it is the current one: readers end
+    /// there. None for another, which ends with its file.
+    pub fn written(&self, number: FileNumber) -> Option<Arc<AtomicU64>> {
+        self.current.as_ref().filter(|log| log.log_number() == number).map(LogWriter::written)
+    }
+    /// The files that are used again.
+    pub fn spare(&mut self) -> &mut SpareLogs {
+        &mut self.spare
+    }
     /// The error that stopped logging.
     pub fn failure(&self) -> Option<&Error> {
         self.failed.as_ref()
     }
 
-    /// Starts log `number`. The present log is flushed first, and synced with `durable`, unless it
-    /// failed: then the caller must flush all memtables, since its tail is unknown.
+    /// Starts log `number`, and returns the one whose file it uses again, if any. The present log
+    /// is flushed first, and synced with `durable`, unless it failed: then the caller must flush
+    /// all memtables, since its tail is unknown.
     ///
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
-    pub fn switch(&mut self, number: FileNumber, durable: bool) -> Result<()> {
+    pub fn switch(&mut self, number: FileNumber, durable: bool) -> Result<Option<FileNumber>> {
         if self.closed {
             return Err(Error::shutdown("the database is closed"));
         }
@@ -185,19 +202,20 @@ impl Wals {
                     return Err(error);
                 }
             }
-            // All memtables are flushed before anything is written again.
-            _ => self.complete.clear(),
+            // All memtables are flushed before anything is written again. What a log that failed
+            // holds is unknown, and its file is not used again, nor are those before it.
+            _ => {
+                self.complete.clear();
+                self.spare.begin(number);
+            }
         }
-        let path = filename::log_file(&self.dir, number);
-        let file = match self.fs.create(&path, &FileOptions::default()) {
-            Ok(file) => file,
+        let (mut log, reused) = match self.start(number) {
+            Ok(started) => started,
             Err(error) => {
                 self.failed.get_or_insert_with(|| error.clone());
                 return Err(error);
             }
         };
-        let writer = BufferedWriter::new(file, self.writer_options.clone());
-        let mut log = LogWriter::new(writer, number, false, self.how.manual_flush);
         if self.how.compresses
             && let Err(error) = log.enable_compression()
         {
@@ -211,12 +229,30 @@ impl Wals {
         self.unsynced = false;
         self.dir_synced = false;
         self.failed = None;
-        Ok(())
+        Ok(reused)
+    }
+
+    /// Log `number` and the one whose file it has, if there is one to use again.
+    fn start(&mut self, number: FileNumber) -> Result<(LogWriter, Option<FileNumber>)> {
+        let (path, options) = (filename::log_file(&self.dir, number), self.writer_options.clone());
+        let (numbered, manual_flush) = (self.how.recycled > 0, self.how.manual_flush);
+        if let Some((old, bytes)) = self.spare.take() {
+            // A file that is gone, or cannot be opened, is no loss.
+            if let Ok(file) = self.fs.reuse(&filename::log_file(&self.dir, old), &path) {
+                let writer = BufferedWriter::new(file, options);
+                return Ok((LogWriter::over(writer, bytes, number, manual_flush), Some(old)));
+            }
+        }
+        let file = self.fs.create(&path, &FileOptions::default())?;
+        let writer = BufferedWriter::new(file, options);
+        Ok((LogWriter::new(writer, number, numbered, manual_flush), None))
     }
 
     fn finish(&mut self, mut log: LogWriter, durable: bool) -> Result<()> {
-        log.flush()?;
-        if !self.unsynced {
+        // Nothing follows the last record of a log that has a successor. Until that is durable, the
+        // log counts as unsynced.
+        let cut = log.cut()?;
+        if !self.unsynced && !cut {
             return log.close();
         }
         if durable && !planted::is(Bug::LogNotSyncedAtSwitch) {
@@ -400,6 +436,7 @@ impl Wals {
     pub fn close(&mut self, sync: bool) -> Result<()> {
         let flushed = self.flush(sync && (self.unsynced || self.has_unsynced_before()));
         self.closed = true;
+        self.spare.end();
         match self.current.take() {
             Some(mut log) => flushed.and(log.close()),
             None => flushed,

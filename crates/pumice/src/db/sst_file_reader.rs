@@ -129,8 +129,13 @@ impl SstFileReader {
     /// keys are left out, operands are merged.
     ///
     /// # Errors
-    /// InvalidArgument if none is open.
+    /// InvalidArgument if none is open; NotSupported for keys with timestamps.
     pub fn cursor(&self, options: &ReadOptions) -> Result<DbIterator> {
+        if self.cf.timestamp_size > 0 {
+            return Err(Error::not_supported(
+                "cursors of single tables whose keys have timestamps",
+            ));
+        }
         let table = table_options(options);
         let source = Source::Table(self.table()?.iter(&table));
         let sequence = options.snapshot.as_ref().map_or(MAX_SEQUENCE, |s| s.sequence_number());
@@ -143,10 +148,11 @@ impl SstFileReader {
             super_version: self.cf.super_version.load_full(),
             blob_reads: BlobReads::of(&table),
         };
-        let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
+        let bounds = (options.iterate_lower_bound.as_ref(), options.iterate_upper_bound.as_ref());
         let statistics = self.options.db.statistics.as_ref();
         let snapshot = options.snapshot.clone();
-        let mut cursor = DbIterator::new(view, Arc::clone(&self.cf), bounds, snapshot, statistics);
+        let mut cursor =
+            DbIterator::new(view, Arc::clone(&self.cf), bounds, None, snapshot, statistics);
         cursor.limit(options);
         Ok(cursor)
     }

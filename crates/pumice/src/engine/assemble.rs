@@ -195,9 +195,11 @@ fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
     let writer = options.wal_writer(0);
     let compresses = options.wal_compression != CompressionType::None;
-    let how = LogSettings { use_fsync, manual_flush: manual, compresses };
+    let recycled = to_usize(options.recycled_logs());
+    let how = LogSettings { use_fsync, manual_flush: manual, compresses, recycled };
     let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), how, writer);
     Logs {
+        recycles: recycled > 0,
         wal: Mutex::ranked(&lock_order::LOGS, wals),
         synced: Condvar::new(),
         bytes: AtomicU64::new(0),

@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pumice_base::Result;
+use pumice_base::{FileNumber, Result};
 use pumice_env::create_dir_durably;
 use pumice_env::filename::{self, FileType};
 use pumice_port::{thread, time};
@@ -49,7 +49,9 @@ impl Deleter<'_> {
         let dir = self.logs.dir();
         let mut archived = false;
         for path in paths {
-            if is_log_in(path, &dir) && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0) {
+            if self.dir.log_in(path, &dir).is_some()
+                && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0)
+            {
                 archived |= self.dir.archive_log(self.reports, path, &dir);
             } else {
                 self.delete_file(path);
@@ -91,6 +93,15 @@ impl Deleter<'_> {
 }
 
 impl Directory {
+    /// The number of `path`, if that is a log in `dir`.
+    pub(crate) fn log_in(&self, path: &Path, dir: &Path) -> Option<FileNumber> {
+        let name = path.file_name().and_then(std::ffi::OsStr::to_str)?;
+        match filename::parse(name) {
+            Some((number, FileType::Wal)) if path.parent() == Some(dir) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Moves a log of `dir` to the archive; returns whether it did.
     fn archive_log(&self, reports: &Reports, path: &Path, dir: &Path) -> bool {
         let Some(name) = path.file_name() else { return false };
@@ -117,11 +128,4 @@ impl Directory {
             }
         }
     }
-}
-
-/// `path` is a log, and in `dir`.
-fn is_log_in(path: &Path, dir: &Path) -> bool {
-    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
-    let parsed = name.and_then(filename::parse);
-    path.parent() == Some(dir) && matches!(parsed, Some((_, FileType::Wal)))
 }

@@ -38,6 +38,7 @@ pub(crate) mod lane_choice;
 mod life;
 pub(crate) mod live_files;
 pub(crate) mod log_archive;
+mod log_recycling;
 pub(crate) mod manual_compaction;
 pub(crate) mod memtable_switch;
 pub(crate) mod notifications;

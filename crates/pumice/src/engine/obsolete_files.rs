@@ -160,7 +160,10 @@ impl DbInner {
         if opened.is_none() {
             return deleted;
         }
-        let mut doomed = Vec::new();
+        let spare = self.logs.wal.lock().spare().take_rest();
+        let dir = self.logs.dir();
+        let mut doomed: Vec<PathBuf> =
+            spare.into_iter().map(|number| filename::log_file(&dir, number)).collect();
         let (mut tables, mut blobs) = (Vec::new(), Vec::new());
         let counted;
         {
@@ -202,6 +205,7 @@ impl DbInner {
             drop(self.resources.open_tables.erase(number));
             self.deleter().delete_file(&path);
         }
+        let doomed = self.keep_spare_logs(doomed);
         self.deleter().discard_files(&doomed);
         self.deleter().purge_archive();
         drop(counted);

@@ -96,6 +96,14 @@ impl Order {
         self.damaged_log.get_or_insert(number);
     }
 
+    /// Log `number` has all that it should have: what looked like damage came after that, as what
+    /// is left of an older use of its file does after a power cut.
+    fn ended_whole(&mut self, number: FileNumber) {
+        if self.damaged_log == Some(number) {
+            (self.stopped, self.damaged_log) = (false, None);
+        }
+    }
+
     /// Logs before `oldest` are no longer needed, so damage in them does not matter; `read` was
     /// read last.
     pub fn forget_before(&mut self, oldest: FileNumber, read: FileNumber) {
@@ -324,7 +332,11 @@ impl<'a> Replay<'a> {
     pub fn check_predecessor(&mut self, predecessor: Predecessor) -> Result<()> {
         let Predecessor { number, bytes } = predecessor;
         let whole = self.order.before.is_some_and(|(log, end)| log == number && end >= bytes);
-        if whole || number < self.order.oldest {
+        if whole {
+            self.order.ended_whole(number);
+            return Ok(());
+        }
+        if number < self.order.oldest {
             return Ok(());
         }
         let text = format!("the end of log #{number}, which had {bytes} bytes, is lost");

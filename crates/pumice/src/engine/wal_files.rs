@@ -38,7 +38,8 @@ impl LogSource for DbInner {
         wal.number() == number && wal.holds_back()
     }
     fn open(&self, file: LogFile) -> Result<Box<dyn SequentialFile>> {
-        self.logs.at_log(file, |path| self.dir.fs.open_sequential(path)).map(|(_, opened)| opened)
+        let (_, opened) = self.logs.at_log(file, |path| self.dir.fs.open_sequential(path))?;
+        Ok(self.up_to_written(file.number, opened))
     }
     fn report(&self, number: FileNumber, what: &str) {
         self.reports.warn(format_args!("log #{number}: {what}"));
@@ -71,7 +72,10 @@ impl DbInner {
         for file in self.log_files()? {
             let Some(start) = file.start else { continue };
             match self.logs.at_log(file, |path| self.dir.fs.file_size(path)) {
-                Ok((archived, bytes)) => list.push(describe(file.number, archived, start, bytes)),
+                Ok((archived, bytes)) => {
+                    let bytes = self.log_bytes(file.number, bytes);
+                    list.push(describe(file.number, archived, start, bytes));
+                }
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -92,7 +96,8 @@ impl DbInner {
         if number == 0 {
             return Err(Error::not_found("log file not available"));
         }
-        Ok(describe(number, false, 0, self.dir.fs.file_size(&path)?))
+        let bytes = self.log_bytes(number, self.dir.fs.file_size(&path)?);
+        Ok(describe(number, false, 0, bytes))
     }
 
     /// The logs that have a record of this database, ascending, and the current one in any case.
@@ -106,6 +111,10 @@ impl DbInner {
         self.dir.list_logs(&dir, false, &mut found)?;
         self.dir.list_logs(&filename::archive_dir(&dir), true, &mut found)?;
         self.logs.history.retain_starts(|number| found.contains_key(&number));
+        {
+            let mut wal = self.logs.wal.lock();
+            found.retain(|number, _| !wal.spare().has(*number));
+        }
         let mut files = Vec::new();
         for (number, archived) in found {
             let mut file = LogFile { number, archived, start: None };

@@ -81,6 +81,13 @@ option_table! {
         /// limit.
         WAL_size_limit_MB: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_they_are_too_many";
+        /// Files of WALs that are no longer needed, kept for later ones to write over: their pages
+        /// and blocks are taken over. All WALs then have records of RocksDB's recyclable types, and
+        /// `disable_wal` is refused. 0 keeps none, as do an archive and the recovery modes
+        /// `kTolerateCorruptedTailRecords` and `kAbsoluteConsistency`. RocksDB's secondaries do not
+        /// follow such WALs.
+        recycle_log_file_num: u64 = 0, fixed, saved
+            => "wal_recycling::files_of_logs_are_used_again";
         /// Start a new info log when it exceeds this many bytes; 0 never does.
         max_log_file_size: u64 = 0, fixed, saved => "info_log::a_full_log_rolls";
         /// Start a new info log after this many seconds; 0 never does.
@@ -360,8 +367,6 @@ option_table! {
         "best_efforts_recovery" accepts ["false", "0"];
         /// Trust the MANIFEST's file sizes.
         "skip_checking_sst_file_sizes_on_db_open" accepts ["false", "0"];
-        /// WAL files kept for reuse.
-        "recycle_log_file_num" accepts ["0"];
         /// Record WAL sizes in the MANIFEST.
         "track_and_verify_wals_in_manifest" accepts ["false", "0"];
         /// Chain WAL files by recording their predecessors.

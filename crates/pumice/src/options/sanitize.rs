@@ -99,6 +99,19 @@ impl DbOptions {
         }
     }
 
+    /// Log files that are kept to be used again: `recycle_log_file_num`, unless logs are archived,
+    /// or `wal_recovery_mode` asks for what old content does not allow. As RocksDB's
+    /// `SanitizeOptions` since 9.1.
+    pub(crate) fn recycled_logs(&self) -> u64 {
+        use WalRecoveryMode::{AbsoluteConsistency, TolerateCorruptedTail};
+        let archived = self.WAL_ttl_seconds > 0 || self.WAL_size_limit_MB > 0;
+        match self.wal_recovery_mode {
+            TolerateCorruptedTail | AbsoluteConsistency => 0,
+            _ if archived => 0,
+            _ => self.recycle_log_file_num,
+        }
+    }
+
     /// The adaptive policy is in force.
     pub(crate) fn is_adaptive(&self) -> bool {
         self.background_policy == BackgroundPolicy::Adaptive

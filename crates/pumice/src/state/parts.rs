@@ -128,6 +128,8 @@ pub(crate) struct Writes {
 /// The write-ahead logs.
 pub(crate) struct Logs {
     pub wal: Mutex<Wals>,
+    /// Files of logs are used again.
+    pub recycles: bool,
     /// Notified when a sync of the log that did not hold `wal` is over.
     pub synced: Condvar,
     pub bytes: AtomicU64,

@@ -391,6 +391,7 @@ macro_rules! delegate_changes {
 impl WritableFile for Written {
     delegate_changes! {
         append(data: &[u8]);
+        overwrite(ahead: u64, data: &[u8], step: u64);
         flush();
         sync();
         fsync();

@@ -79,6 +79,9 @@ impl WritableFile for RecordedFile {
         }
         Ok(())
     }
+    fn overwrite(&mut self, _: u64, _: &[u8], _: u64) -> Result<()> {
+        unreachable!("tables are not written over others")
+    }
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 mod damage;
 mod growing;
+mod reuse;
 mod torn;
 
 use crate::record::*;

@@ -217,10 +217,16 @@ impl DbInner {
         }
         let (old, number) = (wal.number(), self.new_file_number());
         let several = self.cfs.load().all().nth(1).is_some();
-        if let Err(error) = wal.switch(number, several || held) {
-            drop(wal);
-            self.faults().background_error_of_leader(&error, Reason::WriteCallback);
-            return Err(error);
+        match wal.switch(number, several || held) {
+            Ok(None) => {}
+            Ok(Some(reused)) => {
+                self.reports.info(format_args!("reusing log {reused} from recycle list"));
+            }
+            Err(error) => {
+                drop(wal);
+                self.faults().background_error_of_leader(&error, Reason::WriteCallback);
+                return Err(error);
+            }
         }
         self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
         Ok(number)

@@ -288,6 +288,12 @@ impl DbInner {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
+        if options.disable_wal && self.logs.recycles {
+            return Err(Error::invalid_argument(
+                "WriteOptions::disableWAL option is not supported if \
+                 DBOptions::recycle_log_file_num > 0",
+            ));
+        }
         self.dir.check_writable()?;
         self.life.check_caller()?;
         match options.rate_limiter_priority {

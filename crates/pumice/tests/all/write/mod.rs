@@ -12,4 +12,5 @@ mod shared_writes;
 mod wal_archive;
 mod wal_compression;
 mod wal_filter;
+mod wal_recycling;
 mod wal_updates;

@@ -268,7 +268,8 @@ pub const ALL: &[Made] = &[
     Made {
         name: "wal-recycled",
         text: "recycle_log_file_num=4",
-        may: [May::Work, May::Work, May::Work],
+        // `load --disable_wal`, as RocksDB's.
+        may: [May::Either("recycle_log_file_num"), May::Work, May::Work],
         ..PLAIN
     },
     Made {

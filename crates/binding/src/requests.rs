@@ -176,7 +176,7 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
             b"" => None,
             low => Some(low.to_vec()),
         },
-        trim_above: None,
+        ..CompactRangeOptions::default()
     }
 }
 

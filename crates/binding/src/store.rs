@@ -74,6 +74,8 @@ impl Class {
         static CLASSES: OnceLock<Vec<Class>> = OnceLock::new();
         CLASSES.get_or_init(|| {
             let rows = table::rows(TABLE);
+            // Every program makes options first, and its signals are its own.
+            pumice_port::fiber::leave_signals_alone();
             let class = |name| Class::new(name, &rows);
             table::objects(&rows).into_iter().map(class).collect()
         })

@@ -390,7 +390,10 @@ impl OpenTransaction {
     /// Java ended the handle that it got.
     pub fn set_write_options(&mut self, options: &WriteOptions) -> crate::ffi::call::Result<()> {
         self.write_options = options.clone();
-        if self.write_handle != 0 {
+        // Java may give back what it got: that is changed already, and is borrowed here.
+        let given = self.write_handle != 0
+            && !std::ptr::eq(handle::read::<WriteOptions>(self.write_handle)?, options);
+        if given {
             *handle::write::<WriteOptions>(self.write_handle)? = options.clone();
         }
         self.transaction.set_write_options(options.engine());

@@ -92,9 +92,13 @@ impl VersionBuilder {
         Ok(())
     }
 
-    /// Timestamps below `low` may be gone from now on. It never goes down.
+    /// Timestamps below `low` may be gone from now on. It never goes down. Keys without timestamps
+    /// have none: as RocksDB does, it is ignored.
     fn raise_history_low(&mut self, low: &[u8]) -> Result<()> {
         let order = &self.base.icmp.user;
+        if order.timestamp_size() == 0 {
+            return Ok(());
+        }
         if low.len() != order.timestamp_size() {
             let (expected, found) = (order.timestamp_size(), low.len());
             return Err(broken(format_args!(

@@ -147,10 +147,10 @@ pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
 pub use log_tail::log_files::{WalFile, WalFileType};
 pub use log_tail::wal_iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CancelFlag, CheckpointOptions, CompactFilesOptions,
-    CompactRangeOptions, ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions,
-    GetMergeOperandsOptions, ImportColumnFamilyOptions, ReadOptions, TableFilter,
-    WaitForCompactOptions, WriteOptions,
+    BlobGarbageCollectionPolicy, BottommostLevelCompaction, CancelFlag, CheckpointOptions,
+    CompactFilesOptions, CompactRangeOptions, ContinueCallback, FlushOptions,
+    GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ImportColumnFamilyOptions, ReadOptions,
+    TableFilter, WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,

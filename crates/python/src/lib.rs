@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 /// The compiled half of the package `pumice`.
 #[pymodule]
 fn _pumice(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    pumice_port::fiber::leave_signals_alone();
     module.add_class::<store::Store>()?;
     module.add_class::<database::Database>()?;
     module.add_class::<database::Family>()?;

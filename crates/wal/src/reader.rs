@@ -152,6 +152,10 @@ impl LogReader {
         Ok(None)
     }
 
+    /// Records with the log's number were read: the file may be used again once nothing needs it.
+    pub fn is_recycled(&self) -> bool {
+        self.physical.is_recycled()
+    }
     /// Why `read_record` returned `None`.
     pub fn end(&self) -> LogEnd {
         self.end

@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4 << 10;
 
 /// How `bytes` bytes of older records are written over.
 pub(crate) fn old_content(bytes: u64) -> OldContent {
-    OldContent { bytes, end_mark_bytes: HEADER_BYTES }
+    OldContent { bytes, end_mark_bytes: HEADER_BYTES, block_bytes: BLOCK_BYTES as u64 }
 }
 
 /// Clears the `bytes` bytes of `file`, which is at its start, for another use: afterwards readers

@@ -71,7 +71,11 @@ impl CustomComparator for CTimedOrder {
         self.times.timestamp_size
     }
     fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let Some(compare) = self.times.compare_without_ts else { return self.compare(a, b) };
+        let Some(compare) = self.times.compare_without_ts else {
+            // As whole keys, at one time.
+            let whole = |key: &[u8]| [key, &vec![0; self.times.timestamp_size][..]].concat();
+            return self.compare(&whole(a), &whole(b));
+        };
         let state = self.whole.owner.state.0;
         // SAFETY: invariant 4 of ffi.
         unsafe { compare(state, data(a), a.len(), 0, data(b), b.len(), 0) }.cmp(&0)

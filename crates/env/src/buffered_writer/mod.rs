@@ -17,6 +17,7 @@ use crate::perf::{self, IoMetric};
 use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::copying;
 use pumice_base::file_checksum::{FileChecksum, FileChecksumGenerator};
+use pumice_base::narrow::to_usize;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_port::time::now_nanos;
@@ -79,8 +80,11 @@ impl WriterOptions {
 pub struct OldContent {
     /// Where it ends.
     pub bytes: u64,
-    /// So many zeros after what was written are an end to its readers.
+    /// So many zeros after what was written are an end to its readers, and fewer are none unless a
+    /// block ends with them.
     pub end_mark_bytes: usize,
+    /// Bytes of a block.
+    pub block_bytes: u64,
 }
 
 /// See the head of this file.
@@ -342,12 +346,18 @@ impl BufferedWriter {
         self.note(result)
     }
 
-    /// Bytes of the end mark after `bytes` more bytes: as much of it as lies over old content.
+    /// Bytes of the end mark after `bytes` more bytes: all of it while any old content is left,
+    /// which then ends with it at the earliest. What would begin a new block there is left out.
     #[inline]
     fn end_mark_bytes(&self, bytes: usize) -> usize {
         let Some(old) = &self.old else { return 0 };
-        let left = old.bytes.saturating_sub(self.flushed + bytes as u64);
-        usize::try_from(left).unwrap_or(usize::MAX).min(old.end_mark_bytes)
+        let end = self.flushed + bytes as u64;
+        let mark = old.end_mark_bytes as u64;
+        match old.bytes.saturating_sub(end) {
+            0 => 0,
+            left if left >= mark => old.end_mark_bytes,
+            _ => to_usize((old.block_bytes - end % old.block_bytes).min(mark)),
+        }
     }
 
     /// Writes `data` to the file, at the pace of the rate limiter. The last `mark` bytes of it are
@@ -399,6 +409,9 @@ impl BufferedWriter {
         }
         perf::count_io(IoMetric::BytesWritten, bytes as u64);
         self.flushed += bytes as u64;
+        if let Some(old) = &mut self.old {
+            old.bytes = old.bytes.max(self.flushed + mark as u64);
+        }
         if let Some(job) = &self.options.job {
             job.wrote(bytes as u64);
         }

@@ -137,18 +137,18 @@ fn a_limiter_cuts_writes_into_portions() {
     }
 }
 
-/// Over old content each flush ends with an end mark, as far as there is old content.
+/// Over old content each flush ends with an end mark, while there is old content.
 #[pumice_test_macros::test]
 fn old_content_is_written_over_up_to_a_mark() {
     let (file, calls) = writer(WriterOptions::new(1 << 20));
-    let old = OldContent { bytes: 260, end_mark_bytes: 7 };
+    let old = OldContent { bytes: 260, end_mark_bytes: 7, block_bytes: 4096 };
     let mut file = file.over(old);
     for bytes in [40, 60, 130, 25, 30] {
         file.append(&vec![1; bytes]).unwrap();
         file.flush().unwrap();
     }
     let over = |from, bytes| Call::Overwrite { from, bytes };
-    let expected = vec![over(0, 47), over(40, 67), over(100, 137), over(230, 30), over(255, 30)];
+    let expected = vec![over(0, 47), over(40, 67), over(100, 137), over(230, 32), over(255, 30)];
     assert_eq!(*calls.lock(), expected);
     assert!(!file.cut().unwrap(), "all of it is written over");
     let (file, calls) = writer(WriterOptions::new(1 << 20));
@@ -158,4 +158,33 @@ fn old_content_is_written_over_up_to_a_mark() {
     file.append(b"more").unwrap();
     file.sync(false).unwrap();
     assert_eq!(*calls.lock(), [over(0, 12), Call::Truncate(5), Call::Append(4), Call::Sync]);
+}
+
+/// A mark that the old content has no room for makes the file longer, but not by a part of a block:
+/// fewer zeros than a header would look like the start of one.
+#[pumice_test_macros::test]
+fn an_end_mark_is_whole_at_the_end_of_old_content() {
+    let over = |from, bytes| Call::Overwrite { from, bytes };
+    for left in 1..=6 {
+        let (file, calls) = writer(WriterOptions::new(1 << 20));
+        let old = OldContent { bytes: 100 + left, end_mark_bytes: 7, block_bytes: 4096 };
+        let mut file = file.over(old);
+        // What the first mark added is old content to the second flush.
+        for bytes in [100, 6] {
+            file.append(&vec![1; bytes]).unwrap();
+            file.flush().unwrap();
+        }
+        assert_eq!(*calls.lock(), [over(0, 107), over(100, 13)], "{left} bytes");
+        assert!(file.cut().unwrap(), "{left} bytes: the mark is cut off");
+        assert_eq!(calls.lock().last(), Some(&Call::Truncate(106)));
+    }
+    // Of a block with too little room for a header the rest is filled.
+    let (file, calls) = writer(WriterOptions::new(1 << 20));
+    let mut file = file.over(OldContent { bytes: 62, end_mark_bytes: 7, block_bytes: 64 });
+    file.append(&[1; 60]).unwrap();
+    file.flush().unwrap();
+    file.append(&[1; 20]).unwrap();
+    file.flush().unwrap();
+    assert_eq!(*calls.lock(), [over(0, 64), over(60, 20)]);
+    assert!(!file.cut().unwrap());
 }

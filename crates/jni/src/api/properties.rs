@@ -290,10 +290,24 @@ fn all_tables<'a>(
     cf: &pumice::ColumnFamily,
     wanted: impl Fn(&LiveFile) -> bool,
 ) -> Result<Object<'a>> {
-    db.db().disable_file_deletions();
-    let map = table_map(env, db, cf, wanted);
-    db.db().enable_file_deletions();
-    map
+    let _kept = FilesKept::of(db.db());
+    table_map(env, db, cf, wanted)
+}
+
+/// No file is deleted while it lives.
+struct FilesKept<'a>(&'a pumice::Db);
+
+impl<'a> FilesKept<'a> {
+    fn of(db: &'a pumice::Db) -> Self {
+        db.disable_file_deletions();
+        FilesKept(db)
+    }
+}
+
+impl Drop for FilesKept<'_> {
+    fn drop(&mut self) {
+        self.0.enable_file_deletions();
+    }
 }
 
 /// Java: RocksDB.getPropertiesOfAllTables

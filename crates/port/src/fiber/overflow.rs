@@ -18,15 +18,31 @@ use super::stack::GUARD_BYTES;
 use std::cell::Cell;
 use std::mem::zeroed;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Enough for this handler and for the one it passes the signal to.
 const ALTERNATE_BYTES: usize = 64 << 10;
 
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
+static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Installs no handler from now on: an overflow then ends the process without a word. For libraries
+/// in programs of other languages, whose signals are not ours (a JVM takes SIGSEGV for its own).
+/// Does not suspend.
+///
+/// ```
+/// pumice_port::fiber::leave_signals_alone();
+/// ```
+pub fn leave_signals_alone() {
+    LEFT_ALONE.store(true, Ordering::Relaxed);
+}
+
 /// Has overflows of fibers on the calling thread reported. Cheap when repeated.
 pub(super) fn prepare() {
+    if LEFT_ALONE.load(Ordering::Relaxed) {
+        return;
+    }
     ALTERNATE.with(Alternate::prepare);
     BEFORE.get_or_init(|| {
         // SAFETY: both structs are live locals, zeroed ones are valid, and the handler keeps

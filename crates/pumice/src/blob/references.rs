@@ -76,6 +76,11 @@ impl References {
         self.0.get(&file).copied().unwrap_or_default()
     }
 
+    /// The files.
+    pub fn files(&self) -> impl Iterator<Item = FileNumber> {
+        self.0.keys().copied()
+    }
+
     /// The oldest file; 0 for none.
     pub fn oldest(&self) -> FileNumber {
         self.0.keys().next().copied().unwrap_or(0)

@@ -16,7 +16,7 @@ pub(crate) struct SpareLogs {
     /// The first log that is fit; none before the first one of this open.
     first_fit: FileNumber,
     /// Files that are being cleared.
-    preparing: usize,
+    preparing: Vec<FileNumber>,
     /// Cleared files with their bytes, the oldest first.
     ready: VecDeque<(FileNumber, u64)>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct SpareLogs {
 impl SpareLogs {
     /// At most `max` files are kept.
     pub fn new(max: usize) -> Self {
-        SpareLogs { max, first_fit: FileNumber::MAX, preparing: 0, ready: VecDeque::new() }
+        SpareLogs { max, first_fit: FileNumber::MAX, preparing: Vec::new(), ready: VecDeque::new() }
     }
 
     /// No log before `first` is fit.
@@ -40,15 +40,18 @@ impl SpareLogs {
     /// Whether the file of log `number`, which nothing needs, is to be cleared; then `prepared`
     /// must follow.
     pub fn wants(&mut self, number: FileNumber) -> bool {
-        let wanted = number >= self.first_fit && self.ready.len() + self.preparing < self.max;
-        self.preparing += usize::from(wanted);
+        let kept = self.ready.len() + self.preparing.len();
+        let wanted = number >= self.first_fit && kept < self.max;
+        if wanted {
+            self.preparing.push(number);
+        }
         wanted
     }
 
     /// The file of log `number` has `bytes` bytes and no record, if `bytes` is something. False if
     /// it is to be deleted.
     pub fn prepared(&mut self, number: FileNumber, bytes: Option<u64>) -> bool {
-        self.preparing -= 1;
+        self.preparing.retain(|preparing| *preparing != number);
         let Some(bytes) = bytes.filter(|_| self.max > 0) else { return false };
         self.ready.push_back((number, bytes));
         true
@@ -59,9 +62,9 @@ impl SpareLogs {
         if self.max == 0 { None } else { self.ready.pop_front() }
     }
 
-    /// Log `number` is kept only for its file.
+    /// Log `number` is kept only for its file, or is about to be.
     pub fn has(&self, number: FileNumber) -> bool {
-        self.ready.iter().any(|(ready, _)| *ready == number)
+        self.preparing.contains(&number) || self.ready.iter().any(|(ready, _)| *ready == number)
     }
 
     /// After `end`: the files that are left, to be deleted.
@@ -84,6 +87,7 @@ mod tests {
         spare.begin(5);
         assert!(!spare.wants(4));
         assert!(spare.wants(5) && spare.wants(7) && !spare.wants(9));
+        assert!(spare.has(5) && spare.has(7) && !spare.has(9), "while they are cleared");
         assert!(spare.prepared(5, Some(100)) && !spare.prepared(7, None));
         assert!(spare.wants(9) && spare.prepared(9, Some(50)));
         assert!(spare.has(5) && !spare.has(7));

@@ -96,6 +96,27 @@ pub(crate) struct Section {
     pub log: FileNumber,
 }
 
+/// Refuses a log record with a section that updates a `timed` column family, one whose keys have
+/// timestamps: the keys of a section have none before the commit says them.
+///
+/// # Errors
+/// NotSupported; Corruption.
+pub(crate) fn refuse_sections_of(record: &[u8], timed: impl Fn(u32) -> bool) -> Result<()> {
+    let mut inside = false;
+    for part in batch::records(record) {
+        match part? {
+            BatchRecord::Marker(ValueType::BeginPrepareXid, _) => inside = true,
+            BatchRecord::Marker(ValueType::EndPrepareXid, _) => inside = false,
+            BatchRecord::Entry { column_family, .. } if inside && timed(column_family) => {
+                let text = "records of transactions of keys with timestamps in a log";
+                return Err(Error::not_supported(text));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The log record that prepares the transaction `name` with these updates, a batch in wire form.
 pub(crate) fn section(name: &[u8], updates: &[u8]) -> Vec<u8> {
     let records = updates.get(HEADER_LEN..).unwrap_or_default();

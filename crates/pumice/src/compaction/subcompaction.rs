@@ -26,7 +26,7 @@ use crate::compaction::cut::OutputCut;
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::timed_filter;
 use crate::lock_order;
-use crate::options::requests::CancelFlag;
+use crate::options::requests::{BlobGarbageCollectionPolicy, CancelFlag, CompactRangeOptions};
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
@@ -49,12 +49,35 @@ use crate::version::family::CfData;
 const KEYS_PER_POLL: u32 = 1024;
 
 /// What the caller of a manual compaction wants.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     /// The switch that ends it.
     pub canceled: Option<CancelFlag>,
     /// Versions with newer timestamps are dropped; None: none are.
     pub trim_above: Option<Arc<[u8]>>,
+    /// Whether old blobs are written anew; None: as the family's options say.
+    pub collects: Option<bool>,
+    /// The share of the blob files that counts as old; None: that of the family's options.
+    pub age_cutoff: Option<f64>,
+}
+
+impl Asked {
+    /// What `options` say.
+    pub fn of(options: &CompactRangeOptions) -> Self {
+        let policy = options.blob_garbage_collection_policy;
+        let cutoff = options.blob_garbage_collection_age_cutoff;
+        let overrides = policy != BlobGarbageCollectionPolicy::Disable;
+        Asked {
+            canceled: options.canceled.clone(),
+            trim_above: options.trim_above.as_deref().map(Arc::from),
+            collects: match policy {
+                BlobGarbageCollectionPolicy::Force => Some(true),
+                BlobGarbageCollectionPolicy::Disable => Some(false),
+                BlobGarbageCollectionPolicy::UseDefault => None,
+            },
+            age_cutoff: Some(cutoff).filter(|cutoff| overrides && (0.0..=1.0).contains(cutoff)),
+        }
+    }
 }
 
 /// State that all subcompactions of a job share.
@@ -289,8 +312,11 @@ fn blob_output<'a>(
     job: &'a JobContext,
     options: &ColumnFamilyOptions,
 ) -> Result<Option<BlobOutput<'a>>> {
-    let collects = options.enable_blob_garbage_collection;
-    let cutoff = options.blob_garbage_collection_age_cutoff;
+    let asked = job.manual.as_ref();
+    let collects = asked.and_then(|asked| asked.collects);
+    let collects = collects.unwrap_or(options.enable_blob_garbage_collection);
+    let cutoff = asked.and_then(|asked| asked.age_cutoff);
+    let cutoff = cutoff.unwrap_or(options.blob_garbage_collection_age_cutoff);
     let relocation = collects.then(|| Relocation {
         below: old_blob_files(job.version.blob_files(), cutoff),
         values: input_values(job),

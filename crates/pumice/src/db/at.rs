@@ -109,22 +109,36 @@ impl Db {
             ));
         }
         let time = trim_ts.to_bytes();
-        for family in families.iter().filter(|f| f.options.comparator.timestamp_size() > 0) {
+        let mut families = families.to_vec();
+        let mut held = Vec::new();
+        for family in families.iter_mut().filter(|f| f.options.comparator.timestamp_size() > 0) {
             if family.options.comparator.timestamp_size() != time.len() {
                 return Err(Error::invalid_argument("Timestamp size mismatch"));
             }
             if family.options.compaction_style == CompactionStyle::Fifo {
                 return Err(Error::not_supported("OpenAndTrimHistory with FIFO compaction"));
             }
+            // An automatic compaction beside the trim could write what is to be dropped to a level
+            // that the trim has passed.
+            if !std::mem::replace(&mut family.options.disable_auto_compactions, true) {
+                held.push(family.name.clone());
+            }
         }
-        let (db, handles) = Db::open_cf(options, path, families)?;
+        let (db, handles) = Db::open_cf(options, path, &families)?;
         let how = CompactRangeOptions {
-            bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
+            bottommost_level_compaction: BottommostLevelCompaction::Force,
             trim_above: Some(time),
             ..CompactRangeOptions::default()
         };
+        let trim = |cf: &ColumnFamily| {
+            db.compact_range_cf(&how, cf, None, None)?;
+            match held.iter().any(|name| *name == cf.data.name) {
+                true => db.set_options_cf(cf, &[("disable_auto_compactions", "false")]),
+                false => Ok(()),
+            }
+        };
         let mut timed = handles.iter().filter(|cf| cf.data.timestamp_size > 0);
-        match timed.try_for_each(|cf| db.compact_range_cf(&how, cf, None, None)) {
+        match timed.try_for_each(trim) {
             Ok(()) => Ok((db, handles)),
             Err(error) => {
                 drop(handles);
@@ -233,7 +247,8 @@ impl At<'_> {
     /// The keys, without their timestamps, and values of a range.
     ///
     /// # Errors
-    /// As [`At::cursor`].
+    /// As [`At::cursor`]; NotSupported with [`ReadOptions::iter_start_ts`] for a range with another
+    /// limit than a first key.
     pub fn range<K>(&self, range: impl KeyBounds<K>) -> Result<Entries> {
         let limits = Limits::of(&range);
         let options = limits.bound(&self.read_options())?;

@@ -18,6 +18,7 @@ use crate::compaction::picker::{FilesRequest, InputLevel};
 use crate::db::api::Db;
 use crate::engine::DbInner;
 use crate::engine::live_files;
+use crate::engine::manual_compaction::whole_range;
 use crate::engine::reserve::Reserved;
 use crate::engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions};
 use crate::options::requests::{CheckpointOptions, CompactFilesOptions};
@@ -351,7 +352,9 @@ impl DbInner {
         self.life.check_alive(&state)?;
         let dropped = || Error::column_family_dropped(cf.name.clone());
         let family = state.cfs.get_mut(&cf.id).ok_or_else(dropped)?;
-        let doomed = files_inside(&family.version, ranges, include_end);
+        let whole: Vec<_> =
+            ranges.iter().map(|(begin, end)| whole_range(cf, *begin, *end)).collect();
+        let doomed = files_inside(&family.version, &whole, include_end);
         let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
         for input in &doomed {
             edit.deleted_files.extend(input.files.iter().map(|file| (input.level, file.number)));
@@ -375,7 +378,9 @@ impl DbInner {
         let mut state = self.state.lock();
         if let Some(family) = state.cfs.get_mut(&cf.id) {
             let version = Arc::clone(&family.version);
-            family.plan.suggest(&version, &UserRange::closed(begin, end), freed);
+            let (begin, end) = whole_range(cf, begin, end);
+            let range = UserRange::closed(begin.as_deref(), end.as_deref());
+            family.plan.suggest(&version, &range, freed);
         }
         state.queue_compaction(cf.id);
         self.scheduler().schedule_background(&mut state);
@@ -383,14 +388,19 @@ impl DbInner {
     }
 }
 
-/// The idle files below L0 that lie wholly inside one of the ranges, by level.
-fn files_inside(version: &Version, ranges: &[KeyRange<'_>], include_end: bool) -> Vec<InputLevel> {
+/// The idle files below L0 that lie wholly inside one of the ranges, see [`whole_range`], by level.
+fn files_inside(
+    version: &Version,
+    ranges: &[(Option<Vec<u8>>, Option<Vec<u8>>)],
+    include_end: bool,
+) -> Vec<InputLevel> {
     let cmp = &version.comparator().user;
     let mut inputs = Vec::new();
     for level in version.levels().iter().skip(1) {
         let mut numbers = BTreeSet::new();
         for (begin, end) in ranges {
-            let range = UserRange::closed(*begin, *end);
+            let (begin, end) = (begin.as_deref(), end.as_deref());
+            let range = UserRange::closed(begin, end);
             let ends_it = |file: &Arc<FileMetaData>| {
                 end.is_some_and(|end| cmp.same_user_key(file.largest_user_key(), UserKey::new(end)))
             };

@@ -17,7 +17,7 @@ use pumice_port::{thread, time};
 
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionReason;
-use crate::compaction::subcompaction::{self, Asked, JobContext, Outputs, SubcompactionResult};
+use crate::compaction::subcompaction::{self, JobContext, Outputs, SubcompactionResult};
 use crate::engine::DbInner;
 use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
@@ -255,10 +255,7 @@ impl DbInner {
             io: work.io.clone(),
             lane,
             floor: Floor::of_caller(),
-            manual: work.manual.as_ref().map(|piece| Asked {
-                canceled: piece.canceled.clone(),
-                trim_above: piece.trim_above.clone(),
-            }),
+            manual: work.manual.as_ref().map(|piece| piece.asked.clone()),
             part: self.part_info(work, job),
             outputs: Outputs::default(),
         }))

@@ -117,7 +117,7 @@ impl DbInner {
                 settled = true;
                 continue;
             };
-            if self.life.pauses_manual(request.caller.canceled.as_ref()) {
+            if self.life.pauses_manual(request.caller.asked.canceled.as_ref()) {
                 request.done = Some(Err(paused()));
                 settled = true;
                 continue;
@@ -154,8 +154,7 @@ impl DbInner {
                         manual: Some(ManualPiece {
                             id: request.id,
                             resume_at,
-                            canceled: request.caller.canceled.clone(),
-                            trim_above: request.caller.trim_above.clone(),
+                            asked: request.caller.asked.clone(),
                         }),
                         io: None,
                     });

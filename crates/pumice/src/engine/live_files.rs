@@ -205,9 +205,11 @@ pub(crate) fn approximate_sizes(cf: &Arc<CfData>, ranges: &[(&[u8], &[u8])]) -> 
     let files: Vec<_> = view.version.all_files().map(|(_, file)| file).collect();
     let mut sizes = Vec::with_capacity(ranges.len());
     for (start, end) in ranges {
+        // Before all versions of the two keys.
+        let (start, end) = (cf.comparator().at_newest(start), cf.comparator().at_newest(end));
         let mut bytes = 0;
         for file in &files {
-            bytes += bytes_within(cf, file, start, end)?;
+            bytes += bytes_within(cf, file, &start, &end)?;
         }
         sizes.push(bytes);
     }
@@ -217,9 +219,10 @@ pub(crate) fn approximate_sizes(cf: &Arc<CfData>, ranges: &[(&[u8], &[u8])]) -> 
 /// Estimates how many point entries of `[start, end)` are in memtables, and their bytes.
 pub(crate) fn approximate_memtable_stats(cf: &CfData, start: &[u8], end: &[u8]) -> (u64, u64) {
     let view = cf.super_version.load_full();
+    let (start, end) = (cf.comparator().at_newest(start), cf.comparator().at_newest(end));
     let memtables = std::iter::once(&view.mem).chain(&view.imm);
     memtables.fold((0, 0), |(count, bytes), memtable| {
-        let (more, their_bytes) = memtable.approximate_count_and_bytes(start, end);
+        let (more, their_bytes) = memtable.approximate_count_and_bytes(&start, &end);
         (count + more, bytes + their_bytes)
     })
 }

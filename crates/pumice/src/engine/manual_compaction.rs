@@ -18,6 +18,7 @@ use pumice_env::filename::TableDirs;
 use pumice_manifest::{UserRange, Version};
 
 use crate::compaction::picker::FilesRequest;
+use crate::compaction::subcompaction::Asked;
 use crate::engine::DbInner;
 use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
@@ -156,8 +157,7 @@ impl DbInner {
             caller: CallerSettings {
                 exclusive: options.exclusive_manual_compaction,
                 max_subcompactions: options.max_subcompactions as usize,
-                canceled: options.canceled.clone(),
-                trim_above: options.trim_above.as_deref().map(Arc::from),
+                asked: Asked::of(options),
             },
             running: false,
             wrote_to: None,
@@ -194,8 +194,7 @@ impl DbInner {
             caller: CallerSettings {
                 exclusive: false,
                 max_subcompactions: options.max_subcompactions as usize,
-                canceled: options.canceled.clone(),
-                trim_above: None,
+                asked: Asked { canceled: options.canceled.clone(), ..Asked::default() },
             },
             running: false,
             wrote_to: None,
@@ -252,7 +251,7 @@ impl DbInner {
                 return Err(error);
             }
             let request = &state.manual.requests[at];
-            if self.life.pauses_manual(request.caller.canceled.as_ref()) && !request.running {
+            if self.life.pauses_manual(request.caller.asked.canceled.as_ref()) && !request.running {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
                 return Err(paused());
@@ -275,7 +274,7 @@ impl DbInner {
 }
 
 /// The range with all versions of its first and of its last key, at whatever timestamps.
-fn whole_range(
+pub(crate) fn whole_range(
     cf: &CfData,
     begin: Option<&[u8]>,
     end: Option<&[u8]>,

@@ -160,10 +160,7 @@ impl DbInner {
         if opened.is_none() {
             return deleted;
         }
-        let spare = self.logs.wal.lock().spare().take_rest();
-        let dir = self.logs.dir();
-        let mut doomed: Vec<PathBuf> =
-            spare.into_iter().map(|number| filename::log_file(&dir, number)).collect();
+        let mut doomed: Vec<PathBuf> = Vec::new();
         let (mut tables, mut blobs) = (Vec::new(), Vec::new());
         let counted;
         {
@@ -205,6 +202,8 @@ impl DbInner {
             drop(self.resources.open_tables.erase(number));
             self.deleter().delete_file(&path);
         }
+        let (dir, spare) = (self.logs.dir(), self.logs.wal.lock().spare().take_rest());
+        doomed.extend(spare.into_iter().map(|number| filename::log_file(&dir, number)));
         let doomed = self.keep_spare_logs(doomed);
         self.deleter().discard_files(&doomed);
         self.deleter().purge_archive();

@@ -71,6 +71,8 @@ pub(crate) struct Order {
     /// There was damage, and no record has continued the sequence since.
     stopped: bool,
     damaged_log: Option<FileNumber>,
+    /// The damage is no more than where the reader of that log ended.
+    only_its_end: bool,
     /// Transactions that are not committed yet.
     pub sections: PreparedSections,
 }
@@ -86,20 +88,30 @@ impl Order {
             before: None,
             stopped: false,
             damaged_log: None,
+            only_its_end: false,
             sections: PreparedSections::default(),
         }
     }
 
-    /// Log `number` ended in damage, or before the end that it should have.
-    pub fn stop(&mut self, number: FileNumber) {
+    /// A record of log `number` is damaged, or the log ended before the end that it should have.
+    fn stop(&mut self, number: FileNumber) {
+        self.only_its_end = false;
         self.stopped = true;
         self.damaged_log.get_or_insert(number);
     }
 
-    /// Log `number` has all that it should have: what looked like damage came after that, as what
-    /// is left of an older use of its file does after a power cut.
+    /// Log `number` ended in damage.
+    fn stop_at_end(&mut self, number: FileNumber) {
+        self.only_its_end |= self.damaged_log.is_none();
+        self.stopped = true;
+        self.damaged_log.get_or_insert(number);
+    }
+
+    /// Log `number` has all that it should have: what looked like damage at its end came after
+    /// that, as what is left of an older use of its file does after a power cut. A damaged record before
+    /// its end stays one.
     fn ended_whole(&mut self, number: FileNumber) {
-        if self.damaged_log == Some(number) {
+        if self.damaged_log == Some(number) && self.only_its_end {
             (self.stopped, self.damaged_log) = (false, None);
         }
     }
@@ -155,8 +167,9 @@ pub(crate) struct Replay<'a> {
 impl DbInner {
     /// Replays the logs into memtables and L0 files. When a database is opened for reading only,
     /// all logs are opened first: if CURRENT and the MANIFEST then still match `stamp`, none is
-    /// missing, and a writer may delete them from then on. Batches that end beyond `until` are
-    /// skipped.
+    /// missing, and a writer may delete them from then on. It may also clear one to use its file
+    /// again: if some log may be such a file, `stamp` must still match when all are read. Batches
+    /// that end beyond `until` are skipped.
     ///
     /// # Errors
     /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.
@@ -198,11 +211,15 @@ impl DbInner {
             self.dir.check_no_log_between(&log_dir, oldest, &listed)?;
         }
         let read = move || {
+            let mut reused = false;
             for (number, bytes, path, file) in logs {
                 check_found(number, &path)?;
                 self.file_numbers.skip_to(number + 1);
                 replay.found.logs.push((number, bytes));
-                replay.log(number, path, file)?;
+                reused |= replay.log(number, path, file)? && bytes > 0;
+            }
+            if let Some(stamp) = stamp.filter(|_| reused) {
+                stamp.check(&*self.dir.fs, &self.dir.path)?;
             }
             replay.finish()
         };
@@ -263,12 +280,13 @@ impl<'a> Replay<'a> {
         Replay { db, mode, mems, log_numbers, order, timestamp_sizes, filter, found }
     }
 
+    /// Applies log `number`; whether it is one whose file is used again, or has no record.
     fn log(
         &mut self,
         number: FileNumber,
         path: PathBuf,
         file: Option<Box<dyn SequentialFile>>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.db.reports.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
         self.filter.log_begins(&path);
         let file = file.map_or_else(|| self.db.dir.fs.open_sequential(&path), Ok)?;
@@ -307,13 +325,13 @@ impl<'a> Replay<'a> {
                 reader.last_record_offset(),
                 reader.end()
             ));
-            self.order.stop(number);
+            self.order.stop_at_end(number);
         }
         if set_aside {
             self.found.set_aside.push(number);
         }
         self.order.before = Some((number, intact));
-        Ok(())
+        Ok(reader.is_recycled() || intact == 0)
     }
 
     /// A followed log is complete: nothing more comes from it.
@@ -322,7 +340,7 @@ impl<'a> Replay<'a> {
         let Some(error) = damaged else { return Ok(()) };
         self.db.reports.info(format_args!("log #{number}: {error}"));
         match self.mode {
-            WalRecoveryMode::PointInTime => self.order.stop(number),
+            WalRecoveryMode::PointInTime => self.order.stop_at_end(number),
             _ => return Err(error.with_context(format!("log #{number}"))),
         }
         Ok(())
@@ -360,10 +378,9 @@ impl<'a> Replay<'a> {
             Err(_) if planted::is(Bug::TornBatchAccepted) => false,
             Err(error) => return self.bad_record(log, error),
         };
-        if markers && self.mems.values().any(|mem| mem.timestamp_size() > 0) {
-            // Their keys have no timestamps before the commit says them.
-            let text = "records of transactions in the log of a database with timestamps";
-            return Err(Error::not_supported(text));
+        if markers {
+            let timed = |id| self.mems.get(&id).is_some_and(|mem| mem.timestamp_size() > 0);
+            two_phase::refuse_sections_of(record, timed)?;
         }
         let taken = match markers {
             true => self.order.sections.taken(record),
@@ -449,11 +466,11 @@ impl<'a> Replay<'a> {
         let Some(mem) = self.mems.get(&id) else {
             return check_family_was_known(id, &self.db.state.lock(), log);
         };
-        let recorded = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
-        if recorded != mem.timestamp_size() {
-            return Err(other_timestamps(id, recorded, mem.timestamp_size()));
-        }
         if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
+            let recorded = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
+            if recorded != mem.timestamp_size() {
+                return Err(other_timestamps(id, recorded, mem.timestamp_size()));
+            }
             check_timed(mem, value_type, key)?;
             mem.add(at, value_type, key, value)?;
         }

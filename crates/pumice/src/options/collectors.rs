@@ -35,7 +35,7 @@ impl EntryType {
     pub(crate) fn of(tag: u8) -> Self {
         match ValueType::from_u8(tag) {
             Some(ValueType::Value) => EntryType::Put,
-            Some(ValueType::Deletion) => EntryType::Delete,
+            Some(ValueType::Deletion | ValueType::DeletionWithTimestamp) => EntryType::Delete,
             Some(ValueType::SingleDeletion) => EntryType::SingleDelete,
             Some(ValueType::Merge) => EntryType::Merge,
             Some(ValueType::RangeDeletion) => EntryType::RangeDeletion,

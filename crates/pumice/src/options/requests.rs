@@ -376,22 +376,40 @@ pub enum BottommostLevelCompaction {
     ForceOptimized,
 }
 
+/// Whether a manual compaction writes old blobs anew.
+///
+/// Example: that of [`CompactRangeOptions`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlobGarbageCollectionPolicy {
+    /// It does, whatever the family's options say.
+    Force,
+    /// It does not.
+    Disable,
+    /// The family's `enable_blob_garbage_collection` decides.
+    #[default]
+    UseDefault,
+}
+
 /// Options of a manual compaction.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// # let dir = std::env::temp_dir().join(format!("pumice-compact-{}", std::process::id()));
 /// # let db = pumice::Db::builder(&dir).create(true).open()?;
-/// use pumice::CompactRangeOptions;
+/// use pumice::{BlobGarbageCollectionPolicy, CompactRangeOptions};
 /// db.put("a", "1")?;
-/// db.compact_range(&CompactRangeOptions::default(), None, None)?;
+/// let how = CompactRangeOptions {
+///     blob_garbage_collection_policy: BlobGarbageCollectionPolicy::Force,
+///     ..CompactRangeOptions::default()
+/// };
+/// db.compact_range(&how, None, None)?;
 /// assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("0"));
 /// # db.close()?;
 /// # pumice::Db::destroy(&Default::default(), &dir)?;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CompactRangeOptions {
     /// No automatic compaction runs meanwhile.
     pub exclusive_manual_compaction: bool,
@@ -412,6 +430,11 @@ pub struct CompactRangeOptions {
     /// First raises the low of the history to this timestamp, see
     /// [`Db::increase_full_history_ts_low`](crate::Db::increase_full_history_ts_low).
     pub full_history_ts_low: Option<Vec<u8>>,
+    /// Whether blobs of the oldest files are written anew.
+    pub blob_garbage_collection_policy: BlobGarbageCollectionPolicy,
+    /// The share of the files that counts as old, unless the policy is `Disable`; below 0 or above 1
+    /// it is the family's `blob_garbage_collection_age_cutoff`.
+    pub blob_garbage_collection_age_cutoff: f64,
     /// Drops versions with newer timestamps; only an open that trims the history sets it.
     #[doc(hidden)]
     pub trim_above: Option<Vec<u8>>,
@@ -429,6 +452,8 @@ impl Default for CompactRangeOptions {
             canceled: None,
             target_path_id: 0,
             full_history_ts_low: None,
+            blob_garbage_collection_policy: BlobGarbageCollectionPolicy::default(),
+            blob_garbage_collection_age_cutoff: -1.0,
             trim_above: None,
         }
     }

@@ -184,6 +184,11 @@ impl Limits {
             let text = "a range and ReadOptions bounds cannot be combined";
             return Err(Error::invalid_argument(text));
         }
+        let ends = self.after.is_some() || !matches!(self.until, Until::End);
+        if options.iter_start_ts.is_some() && ends {
+            // The keys that the cursor shows are versions, which those of the range are not.
+            return Err(Error::not_supported("a range with iter_start_ts"));
+        }
         let mut bounded = options.clone();
         bounded.iterate_lower_bound = self.from.clone().or_else(|| self.after.clone());
         if let Until::Before(key) = &self.until {

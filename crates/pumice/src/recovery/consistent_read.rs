@@ -2,8 +2,8 @@
 //!
 //! Nothing prevents a writer from changing CURRENT and the MANIFEST while they are read, or from
 //! deleting files that they name. What was read is consistent if both are the same at the end as at
-//! the beginning: no log that they name is deleted without changing them. Otherwise everything is
-//! read again.
+//! the beginning: no log that they name is deleted, or cleared for another use of its file, without
+//! changing them. Otherwise everything is read again.
 //!
 //! Thread safety: free functions; nothing is written. Suspends.
 

@@ -5,15 +5,21 @@
 //! read of another file moves into the table that refers to it; an entry whose value cannot be read
 //! is lost. Every value is read and checked.
 //!
-//! Thread safety: read only after `expect`. Suspends on I/O.
+//! What cannot be opened for another reason than that it is damaged or gone, as when there are no
+//! descriptors left, ends the repair: nothing is lost for that.
+//!
+//! Thread safety: one user. Few files are open at a time. Suspends on I/O.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use pumice_base::key::internal_key;
 use pumice_base::wide_columns::{self, StoredColumn, WideColumn};
-use pumice_base::{Error, FileNumber, InternalKey, Result, ValueType};
-use pumice_env::filename;
+use pumice_base::{Error, ErrorKind, FileNumber, InternalKey, Result, ValueType};
+use pumice_env::{FileSystem, filename};
 use pumice_manifest::edit::{BlobFileAddition, BlobFileGarbage};
 use pumice_table::blob::index::BlobIndex;
 
@@ -23,13 +29,22 @@ use crate::recovery::version_recovery::RecoveredVersions;
 use crate::repair::context::RepairContext;
 use crate::repair::report::{FileFate, RepairReport, RepairedFile};
 
+/// Blob files that are open at a time.
+const OPEN_FILES: usize = 16;
+
 /// The blob files of the directory.
-pub(super) struct BlobFiles(BTreeMap<FileNumber, FoundBlobFile>);
+pub(super) struct BlobFiles {
+    fs: Arc<dyn FileSystem>,
+    found: BTreeMap<FileNumber, FoundBlobFile>,
+    open: RefCell<BTreeMap<FileNumber, Rc<BlobFile>>>,
+    /// Values, by file and offset, that could not be read when the tables were examined.
+    lost: RefCell<BTreeSet<(FileNumber, u64)>>,
+    /// All tables were examined: what is lost is reported.
+    examined: bool,
+}
 
 struct FoundBlobFile {
     path: PathBuf,
-    /// None if there is no such file, or it cannot be opened.
-    file: Option<BlobFile>,
     is_there: bool,
     /// What it is as a part of the database; or why it is not whole.
     whole: Result<(u32, BlobFileAddition)>,
@@ -53,19 +68,35 @@ pub(super) struct PlannedBlobs {
 }
 
 impl BlobFiles {
-    /// Opens the files at these paths.
-    pub fn open(context: &RepairContext<'_>, paths: &BTreeMap<FileNumber, PathBuf>) -> Self {
-        let found = paths.iter().map(|(number, path)| (*number, open(context, *number, path)));
-        BlobFiles(found.collect())
+    /// Looks at the files at these paths.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn of(context: &RepairContext<'_>, paths: &BTreeMap<FileNumber, PathBuf>) -> Result<Self> {
+        let look = |(number, path): (&FileNumber, &PathBuf)| {
+            look(context, *number, path).map(|found| (*number, found))
+        };
+        Ok(BlobFiles {
+            fs: Arc::clone(context.fs),
+            found: paths.iter().map(look).collect::<Result<_>>()?,
+            open: RefCell::default(),
+            lost: RefCell::default(),
+            examined: false,
+        })
+    }
+
+    /// From now on a value that is lost and was not before ends the repair: the report has only
+    /// those.
+    pub fn end_survey(&mut self) {
+        self.examined = true;
     }
 
     /// Holds the files to what a MANIFEST says of them.
     pub fn expect(&mut self, context: &RepairContext<'_>, recovered: &RecoveredVersions) {
         for (id, family) in &recovered.families {
             for (number, listed) in family.version.blob_files() {
-                let found = self.0.entry(*number).or_insert_with(|| FoundBlobFile {
+                let found = self.found.entry(*number).or_insert_with(|| FoundBlobFile {
                     path: filename::blob_file(context.dir, *number),
-                    file: None,
                     is_there: false,
                     whole: Err(Error::corruption("it is missing")),
                 });
@@ -93,22 +124,28 @@ impl BlobFiles {
     /// All files that the MANIFEST lists are whole.
     pub fn are_whole(&self, recovered: &RecoveredVersions) -> bool {
         let listed = recovered.families.values().flat_map(|f| f.version.blob_files().keys());
-        listed.into_iter().all(|number| self.0.get(number).is_some_and(|file| file.whole.is_ok()))
+        let whole = |number: &u64| self.found.get(number).is_some_and(|file| file.whole.is_ok());
+        listed.into_iter().all(whole)
     }
 
     /// What becomes of an entry of a table of `family`.
-    pub fn settle(&self, family: u32, ikey: &[u8], value: &[u8]) -> Settled {
+    ///
+    /// # Errors
+    /// What says nothing about the file: that it cannot be opened, a lack of memory, a codec that
+    /// this build does not have. The repair ends.
+    pub fn settle(&self, family: u32, ikey: &[u8], value: &[u8]) -> Result<Settled> {
         let key = InternalKey::new(ikey);
         if !may_refer(key.tag(), value) {
-            return Settled::Stays;
+            return Ok(Settled::Stays);
         }
         match self.moved(family, key, value) {
-            Ok(None) => Settled::Stays,
+            Ok(None) => Ok(Settled::Stays),
             Ok(Some((kind, value))) => {
                 let ikey = internal_key(key.user_key().as_bytes(), key.sequence(), kind);
-                Settled::Moved(ikey, value)
+                Ok(Settled::Moved(ikey, value))
             }
-            Err(error) => Settled::Lost(error),
+            Err(Unread::Lost(error)) => Ok(Settled::Lost(error)),
+            Err(Unread::Ends(error)) => Err(error),
         }
     }
 
@@ -118,18 +155,18 @@ impl BlobFiles {
         family: u32,
         key: InternalKey<'_>,
         stored: &[u8],
-    ) -> Result<Option<(ValueType, Vec<u8>)>> {
+    ) -> std::result::Result<Option<(ValueType, Vec<u8>)>, Unread> {
         let user_key = key.user_key().as_bytes();
         if key.tag() == ValueType::BlobIndex as u8 {
             let value = self.value(family, user_key, stored)?;
             return Ok(value.map(|value| (ValueType::Value, value)));
         }
-        let columns = wide_columns::decode_stored(stored)?;
+        let columns = wide_columns::decode_stored(stored).map_err(Unread::Lost)?;
         let read = |stored: &StoredColumn<'_>| match stored.in_blob_file {
             true => self.value(family, user_key, stored.column.value),
             false => Ok(None),
         };
-        let values = columns.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let values = columns.iter().map(read).collect::<std::result::Result<Vec<_>, _>>()?;
         if values.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -142,32 +179,68 @@ impl BlobFiles {
             });
         }
         if changed.iter().any(|stored| stored.in_blob_file) {
-            let entity = wide_columns::encode_stored(&changed)?;
+            let entity = wide_columns::encode_stored(&changed).map_err(Unread::Ends)?;
             return Ok(Some((ValueType::WideColumnEntity, entity)));
         }
         let mut columns: Vec<_> = changed.into_iter().map(|stored| stored.column).collect();
-        Ok(Some((ValueType::WideColumnEntity, wide_columns::encode(&mut columns)?)))
+        let entity = wide_columns::encode(&mut columns).map_err(Unread::Ends)?;
+        Ok(Some((ValueType::WideColumnEntity, entity)))
     }
 
     /// The value that an index refers to, unless it can stay where it is. It is read either way.
-    fn value(&self, family: u32, key: &[u8], index: &[u8]) -> Result<Option<Vec<u8>>> {
-        let index = BlobIndex::decode(index)?;
-        let found = self.0.get(&index.file);
-        let Some((found, file)) = found.and_then(|found| Some((found, found.file.as_ref()?)))
-        else {
-            return Err(Error::corruption(format!("{:06}.blob cannot be read", index.file)));
+    fn value(
+        &self,
+        family: u32,
+        key: &[u8],
+        index: &[u8],
+    ) -> std::result::Result<Option<Vec<u8>>, Unread> {
+        let index = BlobIndex::decode(index).map_err(Unread::Lost)?;
+        let Some(found) = self.found.get(&index.file).filter(|found| found.is_there) else {
+            let text = format!("{:06}.blob is missing", index.file);
+            return Err(Unread::Lost(Error::corruption(text)));
         };
         let mut value = Vec::new();
-        file.read(key, &index, true, &mut value)?;
+        let file = self.file(index.file, found).map_err(Unread::Ends)?;
+        if let Err(error) = file.read(key, &index, true, &mut value) {
+            return Err(self.unread(&index, error));
+        }
         let stays = found.whole.as_ref().is_ok_and(|(owner, _)| *owner == family);
         Ok((!stays).then_some(value))
+    }
+
+    /// What an error of a read means for the value.
+    fn unread(&self, index: &BlobIndex, error: Error) -> Unread {
+        let of_file = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::IoError);
+        let mut lost = self.lost.borrow_mut();
+        let place = (index.file, index.offset);
+        match of_file && (!self.examined || lost.contains(&place)) {
+            true => {
+                lost.insert(place);
+                Unread::Lost(error)
+            }
+            false => Unread::Ends(error),
+        }
+    }
+
+    fn file(&self, number: FileNumber, found: &FoundBlobFile) -> Result<Rc<BlobFile>> {
+        let mut open = self.open.borrow_mut();
+        if let Some(file) = open.get(&number) {
+            return Ok(Rc::clone(file));
+        }
+        if open.len() >= OPEN_FILES {
+            open.pop_first();
+        }
+        let (file, _) = BlobFile::salvage(self.fs.open_random(&found.path)?);
+        let file = Rc::new(file);
+        open.insert(number, Rc::clone(&file));
+        Ok(file)
     }
 
     /// The files that stay with `family`, to which its tables have these references, and what of
     /// them is garbage.
     pub fn plan(&self, family: u32, references: &References) -> PlannedBlobs {
         let mut planned = PlannedBlobs::default();
-        for (number, found) in &self.0 {
+        for (number, found) in &self.found {
             let Ok((owner, addition)) = &found.whole else { continue };
             let used = references.of(*number);
             if *owner != family || used.count == 0 {
@@ -192,13 +265,13 @@ impl BlobFiles {
     ) -> Vec<PathBuf> {
         let kept: Vec<_> = planned.flat_map(|planned| &planned.additions).collect();
         let mut retired = Vec::new();
-        for (number, found) in &self.0 {
+        for (number, found) in &self.found {
             let stays = kept.iter().any(|addition| addition.number == *number);
-            let (fate, reason) = match (&found.whole, &found.file) {
-                (Ok(_), _) if stays => (FileFate::Kept, String::new()),
-                (Ok(_), _) => (FileFate::NotUsed, "no table refers to it".to_string()),
-                (Err(error), Some(_)) => (FileFate::Rewritten, error.to_string()),
-                (Err(error), None) => (FileFate::Lost, error.to_string()),
+            let (fate, reason) = match &found.whole {
+                Ok(_) if stays => (FileFate::Kept, String::new()),
+                Ok(_) => (FileFate::NotUsed, "no table refers to it".to_string()),
+                Err(error) if found.is_there => (FileFate::Rewritten, error.to_string()),
+                Err(error) => (FileFate::Lost, error.to_string()),
             };
             report.files.push(RepairedFile {
                 name: filename::blob_file_name(*number),
@@ -214,12 +287,16 @@ impl BlobFiles {
     }
 }
 
-fn open(context: &RepairContext<'_>, number: FileNumber, path: &Path) -> FoundBlobFile {
-    let path = path.to_path_buf();
-    let (file, whole) = match context.fs.open_random(&path) {
-        Ok(file) => BlobFile::salvage(file),
-        Err(error) => return FoundBlobFile { path, file: None, is_there: true, whole: Err(error) },
-    };
+/// Why a value is not there.
+enum Unread {
+    /// It cannot be read.
+    Lost(Error),
+    /// That is not known.
+    Ends(Error),
+}
+
+fn look(context: &RepairContext<'_>, number: FileNumber, path: &Path) -> Result<FoundBlobFile> {
+    let (file, whole) = BlobFile::salvage(context.fs.open_random(path)?);
     let blob_bytes = file.record_bytes();
     let whole = whole.map(|ends| {
         let blob_count = ends.blobs;
@@ -227,5 +304,5 @@ fn open(context: &RepairContext<'_>, number: FileNumber, path: &Path) -> FoundBl
             BlobFileAddition { number, blob_count, blob_bytes, ..BlobFileAddition::default() };
         (ends.family, addition)
     });
-    FoundBlobFile { path, file: Some(file), is_there: true, whole }
+    Ok(FoundBlobFile { path: path.to_path_buf(), is_there: true, whole })
 }

@@ -3,7 +3,7 @@
 //!
 //! Thread safety: the caller holds the lock of the database. Suspends on I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ enum Finding {
 pub(super) fn keep(
     context: &RepairContext<'_>,
     survey: &Survey,
-    blobs: &BlobFiles,
+    blobs: &mut BlobFiles,
     unlisted: &[FoundTable],
     recovered: &RecoveredVersions,
     report: &mut RepairReport,
@@ -53,6 +53,8 @@ pub(super) fn keep(
             findings.insert(file.number, finding);
         }
     }
+    blobs.end_survey();
+    let blobs = &*blobs;
     let logs = logs::find(context, recovered.oldest_log())?;
     if logs.is_empty() {
         report.note(
@@ -63,7 +65,15 @@ pub(super) fn keep(
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }
-    let are_sound = findings.values().all(|finding| matches!(finding, Finding::Sound(_)));
+    let listed: BTreeSet<FileNumber> = recovered
+        .families
+        .values()
+        .flat_map(|family| family.version.blob_files().keys().copied())
+        .collect();
+    let are_sound = findings.values().all(|finding| match finding {
+        Finding::Sound(references) => references.files().all(|number| listed.contains(&number)),
+        _ => false,
+    });
     if convert || !are_sound || !blobs.are_whole(recovered) {
         report.outcome = RepairOutcome::Repaired;
         report.files.extend(

@@ -1,8 +1,8 @@
 //! Merges the readable entries of several tables into one sorted run.
 //!
-//! A user key with one sequence number that is in several tables is returned once, from the newest
-//! of them: the entry of a compaction's input and of its output, or of a log and of the table it
-//! was flushed to. The types may differ, as the value may have gone to a blob file, or come back.
+//! An internal key that is in several tables is returned once, from the newest of them: the entry
+//! of a compaction's input and of its output, or of a log and of the table it was flushed to. A
+//! value in a blob file has the same key as one in a table: it may have gone there, or come back.
 //!
 //! Thread safety: one user. Suspends on I/O.
 
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::range_tombstone::RangeTombstone;
-use pumice_base::{FileNumber, InternalKey, Result};
+use pumice_base::{FileNumber, InternalKey, Result, ValueType};
 use pumice_manifest::FileMetaData;
 use pumice_table::SalvageIter;
 
@@ -103,7 +103,7 @@ impl<'a> Merge<'a> {
                 self.active[at].1.next();
                 continue;
             }
-            match self.blobs.settle(self.family.id, entry.key(), entry.value()) {
+            match self.blobs.settle(self.family.id, entry.key(), entry.value())? {
                 Settled::Stays => self.moved = None,
                 Settled::Moved(ikey, value) => self.moved = Some((ikey, value)),
                 Settled::Lost(_) => {
@@ -120,11 +120,17 @@ impl<'a> Merge<'a> {
         !self.last.is_empty() && self.order(key, &self.last).is_eq()
     }
 
-    /// The order of two internal keys, whatever their types.
+    /// The order of two internal keys; a value is the same wherever it is.
     fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
         let (a, b) = (InternalKey::new(a), InternalKey::new(b));
-        let users = self.family.icmp.user.compare(a.user_key(), b.user_key());
-        users.then_with(|| b.sequence().cmp(&a.sequence()))
+        let is_value = |key: InternalKey<'_>| {
+            [ValueType::Value as u8, ValueType::BlobIndex as u8].contains(&key.tag())
+        };
+        let same = is_value(a)
+            && is_value(b)
+            && a.sequence() == b.sequence()
+            && self.family.icmp.user.compare(a.user_key(), b.user_key()).is_eq();
+        if same { Ordering::Equal } else { self.family.icmp.compare(a, b) }
     }
 
     fn smallest(&self) -> Option<usize> {

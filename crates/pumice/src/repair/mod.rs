@@ -125,13 +125,13 @@ fn run(
     let _lock = context.fs.lock(&filename::lock_file(dir))?;
     let survey = Survey::new(&context)?;
     let mut report = RepairReport::new();
-    let mut blobs = survey.blobs(&context);
+    let mut blobs = survey.blobs(&context)?;
     match survey.believable(&context, &blobs, &mut report)? {
         Some((recovered, unlisted)) => {
             blobs.expect(&context, &recovered);
-            keep::keep(&context, &survey, &blobs, &unlisted, &recovered, &mut report)?;
+            keep::keep(&context, &survey, &mut blobs, &unlisted, &recovered, &mut report)?;
         }
-        None => rebuild::rebuild(&context, &survey, &blobs, &mut report)?,
+        None => rebuild::rebuild(&context, &survey, &mut blobs, &mut report)?,
     }
     report.files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(report)

@@ -46,7 +46,7 @@ struct Rebuild<'a> {
 pub(super) fn rebuild(
     context: &RepairContext<'_>,
     survey: &Survey,
-    blobs: &BlobFiles,
+    blobs: &mut BlobFiles,
     report: &mut RepairReport,
 ) -> Result<()> {
     report.outcome = RepairOutcome::Rebuilt;
@@ -59,6 +59,8 @@ pub(super) fn rebuild(
             .and_then(|(id, meta)| Some((*id, history.families.get(id)?.name.as_str(), &**meta)));
         found.push(tables::examine(context, blobs, path.clone(), *number, known)?);
     }
+    blobs.end_survey();
+    let blobs = &*blobs;
     let logs = logs::find(context, 0)?;
     let families = families(context, &history, &found, report)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
@@ -142,6 +144,9 @@ impl Rebuild<'_> {
             return report.files.push(table.reported(FileFate::NotUsed, reason));
         }
         report.old_data_may_return = true;
+        if contents.entries == 0 {
+            return report.files.push(table.reported(FileFate::Lost, &table.defect()));
+        }
         if contents.lacks_sequence {
             report.note(format!(
                 "{} was ingested: its entries count as the oldest, because only the MANIFEST had \
@@ -186,7 +191,7 @@ impl Rebuild<'_> {
         if contents.meta.largest_seq > LAST_SEQUENCE_MAX {
             return Some("its sequence numbers are out of range");
         }
-        (contents.entries == 0).then_some("it has no entries")
+        (contents.entries == 0 && contents.damage.is_empty()).then_some("it has no entries")
     }
 
     fn make(mut self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<()> {

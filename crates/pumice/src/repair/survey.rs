@@ -83,9 +83,12 @@ impl Survey {
         Ok(Survey { tables, blob_paths, manifests, current, next_number })
     }
 
-    /// The blob files of the directory, opened.
-    pub fn blobs(&self, context: &RepairContext<'_>) -> BlobFiles {
-        BlobFiles::open(context, &self.blob_paths)
+    /// The blob files of the directory.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn blobs(&self, context: &RepairContext<'_>) -> Result<BlobFiles> {
+        BlobFiles::of(context, &self.blob_paths)
     }
 
     /// The MANIFEST to trust and the tables that it does not name; None if there is none, with the

@@ -164,7 +164,7 @@ fn read(
     let mut iter = table.salvage();
     while iter.valid() {
         let key = parse_internal_key(iter.key())?;
-        match blobs.settle(family, iter.key(), iter.value()) {
+        match blobs.settle(family, iter.key(), iter.value()).map_err(Refusal::Foreign)? {
             Settled::Stays => found.add(iter.key(), key.sequence, iter.value()),
             Settled::Moved(ikey, value) => {
                 found.add(&ikey, key.sequence, &value);
@@ -189,7 +189,7 @@ fn read(
     let entries_lost = match recorded.and_then(|recorded| recorded.checked_sub(found.points)) {
         None | Some(0) if !damage.is_empty() && found.points == 0 => None,
         Some(lost) => Some(lost),
-        None => Some(0),
+        None => damage.is_empty().then_some(0),
     };
     let stored = properties.global_seqno(u64::MAX)?;
     Ok(Contents {

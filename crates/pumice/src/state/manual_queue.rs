@@ -3,13 +3,12 @@
 //! Thread safety: `ManualQueue` belongs to the state lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use pumice_base::{Error, Result, SubCode};
 use pumice_env::filename::PathId;
 
 use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
-use crate::options::requests::CancelFlag;
+use crate::compaction::subcompaction::Asked;
 use crate::state::family::CfState;
 
 /// A piece of a manual compaction that was picked.
@@ -19,10 +18,8 @@ pub(crate) struct ManualPiece {
     pub id: u64,
     /// Where the next piece begins; `None` after the last one.
     pub resume_at: Option<Vec<u8>>,
-    /// The caller's switch.
-    pub canceled: Option<CancelFlag>,
-    /// See [`CallerSettings::trim_above`].
-    pub trim_above: Option<Arc<[u8]>>,
+    /// What its caller wants.
+    pub asked: Asked,
 }
 
 /// What a job wrote.
@@ -39,10 +36,8 @@ pub(crate) struct CallerSettings {
     pub exclusive: bool,
     /// 0 takes the database's setting.
     pub max_subcompactions: usize,
-    /// The switch that ends it.
-    pub canceled: Option<CancelFlag>,
-    /// Versions with newer timestamps are dropped; None: none are.
-    pub trim_above: Option<Arc<[u8]>>,
+    /// What each job of it is told.
+    pub asked: Asked,
 }
 
 /// One level of a manual compaction, done in pieces.

@@ -297,7 +297,6 @@ fn lifetime(ttl: i32) -> Option<u64> {
     u64::try_from(ttl).ok().filter(|seconds| *seconds > 0)
 }
 
-/// `options` of a column family whose values live for `ttl`.
 /// Refuses keys with timestamps: values would expire by a time that is not theirs.
 fn check_order(options: &ColumnFamilyOptions) -> Result<()> {
     match options.comparator.timestamp_size() {
@@ -306,6 +305,7 @@ fn check_order(options: &ColumnFamilyOptions) -> Result<()> {
     }
 }
 
+/// `options` of a column family whose values live for `ttl`.
 fn expiring(options: &ColumnFamilyOptions, ttl: &Arc<AtomicI32>) -> ColumnFamilyOptions {
     let mut options = options.clone();
     if let Some(seconds) = lifetime(ttl.load(Ordering::Relaxed)) {

@@ -261,8 +261,13 @@ impl Table {
     {
         let block = self.data_block_for_one::<OBSERVED>(handle, options)?;
         match self.visit(&block, handle, target, f)? {
-            // With user keys as separators the versions of a key never span two blocks.
-            visit if !self.index_encoding.user_keys => Ok(visit),
+            // With user keys as separators the versions of a key, that of one timestamp, never span
+            // two blocks; those of several timestamps may.
+            visit
+                if !self.index_encoding.user_keys || self.comparator.user.timestamp_size() > 0 =>
+            {
+                Ok(visit)
+            }
             _ => Ok(Visit::Done),
         }
     }

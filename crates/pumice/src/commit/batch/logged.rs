@@ -18,14 +18,17 @@ impl WriteBatch {
         let record = without_section_ends(&record)?.unwrap_or(record);
         let limits = SizeLimits::FORMAT;
         let mut batch = Self::from_parts(record, limits);
+        let mut stamps = Stamps::default();
         let (mut range_bytes, mut refused) = (0, limits.check_batch(batch.rep.len(), 0).err());
         for record in records(&batch.rep) {
-            match check_record(&record?, limits) {
+            let record = record?;
+            stamps.add_record(&record);
+            match check_record(&record, limits) {
                 Ok(bytes) => range_bytes += bytes,
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
-        batch.stamps = Stamps::whole();
+        batch.stamps = stamps;
         (batch.range_bytes, batch.refused) = (range_bytes, refused);
         Ok(batch)
     }

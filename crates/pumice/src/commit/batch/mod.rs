@@ -136,11 +136,13 @@ impl WriteBatch {
         let (limits, mut range_bytes) = (SizeLimits::FORMAT, 0);
         limits.check_batch(data.len(), 0)?;
         check(data)?;
+        let mut stamps = Stamps::default();
         for record in records(data) {
-            range_bytes += check_record(&record?, limits)?;
+            let record = record?;
+            range_bytes += check_record(&record, limits)?;
+            stamps.add_record(&record);
         }
         limits.check_batch(data.len(), range_bytes)?;
-        let stamps = Stamps::whole();
         Ok(WriteBatch { range_bytes, stamps, ..Self::from_parts(data.to_vec(), limits) })
     }
 

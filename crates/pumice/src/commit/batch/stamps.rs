@@ -2,8 +2,8 @@
 //!
 //! The wire form does not say it: a key without its timestamp would be taken for a shorter key at a
 //! time made of its last bytes. So a batch counts the keys that were added with timestamps, by
-//! column family, and a write refuses a batch in which any other is of such a family. A batch from
-//! its wire form is believed: there the keys are whole.
+//! column family, and a write refuses a batch in which any other is of such a family. Keys from a
+//! wire form are believed to be whole, and counted as well.
 //!
 //! Thread safety: a plain value, part of the batch.
 
@@ -28,21 +28,33 @@ pub(crate) struct Stamps {
     families: Vec<Stamped>,
     /// Some keys end with zeros in place of timestamps.
     unset: bool,
-    /// All keys are whole.
-    whole: bool,
+    /// How many keys came from a wire form, which are whole, by column family.
+    whole: Vec<(u32, u32)>,
 }
 
 impl Stamps {
-    /// Those of a wire form.
-    pub fn whole() -> Self {
-        Stamps { whole: true, ..Stamps::default() }
+    /// A record of a wire form.
+    #[inline]
+    pub fn add_record(&mut self, record: &BatchRecord<'_>) {
+        if let BatchRecord::Entry { column_family, .. } = *record {
+            self.add_whole(column_family, 1);
+        }
+    }
+
+    /// Keys of `family` are from a wire form.
+    fn add_whole(&mut self, family: u32, keys: u32) {
+        match self.whole.iter_mut().find(|(known, _)| *known == family) {
+            Some((_, count)) => *count += keys,
+            None => self.whole.push((family, keys)),
+        }
     }
 
     /// Of an empty batch.
     #[inline]
     pub fn clear(&mut self) {
         self.families.clear();
-        (self.unset, self.whole) = (false, false);
+        self.whole.clear();
+        self.unset = false;
     }
 
     /// A key of `family` has a timestamp of that many bytes.
@@ -60,7 +72,9 @@ impl Stamps {
             self.add(stamped.family, stamped.timestamp_len, stamped.keys);
         }
         self.unset |= other.unset;
-        self.whole |= other.whole;
+        for (family, keys) in &other.whole {
+            self.add_whole(*family, *keys);
+        }
     }
 
     /// Refuses a batch that is not ready to be written.
@@ -85,12 +99,13 @@ impl Stamps {
     /// # Errors
     /// InvalidArgument.
     pub fn check(&self, cf: &CfData, keys: u32) -> Result<()> {
-        let mut stamped = 0;
+        let whole = self.whole.iter().filter(|(family, _)| *family == cf.id);
+        let mut stamped: u32 = whole.map(|(_, keys)| keys).sum();
         for own in self.families.iter().filter(|own| own.family == cf.id) {
             check_length(cf, &vec![0; own.timestamp_len])?;
             stamped += own.keys;
         }
-        match cf.timestamp_size > 0 && !self.whole && stamped != keys {
+        match cf.timestamp_size > 0 && stamped != keys {
             true => Err(wrong_method(cf)),
             false => Ok(()),
         }

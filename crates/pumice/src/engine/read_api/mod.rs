@@ -219,6 +219,9 @@ pub(crate) fn get_operands(
     let timed = time.map(|time| stamped(key, time));
     let key = timed.as_deref().unwrap_or(key);
     let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+        if let Some(time) = time {
+            check_history(cf, view, time)?;
+        }
         operands::get_operands(cf, view, table, (sequence, key), go_on, hits)
     };
     let bytes = |found: &Vec<PinnedSlice>| {

@@ -160,9 +160,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
         base: Option<&Stored>,
         oldest_first: &[Vec<u8>],
     ) -> Result<(ValueType, Vec<u8>)> {
-        use ValueType::{Deletion, SingleDeletion};
+        use ValueType::{Deletion, DeletionWithTimestamp, SingleDeletion};
+        let deletions = [Deletion, SingleDeletion, DeletionWithTimestamp].map(|tag| tag as u8);
         let base = base.map(|base| (base.tag, base.value.as_slice()));
-        let base = base.filter(|(tag, _)| *tag != Deletion as u8 && *tag != SingleDeletion as u8);
+        let base = base.filter(|(tag, _)| !deletions.contains(tag));
         let key = UserKey::new(&self.current);
         let fetch = |(tag, stored)| self.settings.values.fetch(key, tag, stored);
         let fetched = base.map(fetch).transpose()?.flatten();

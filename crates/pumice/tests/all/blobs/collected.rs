@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::blobs::theirs::{Theirs, blob_files, peer};
 use crate::blobs::written::{compact, number, options};
 use crate::common::{Scratch, contents, let_files_go};
-use pumice::{ColumnFamilyDescriptor, Db, Statistics, Ticker};
+use pumice::{ColumnFamilyDescriptor, CompactRangeOptions, Db, Statistics, Ticker};
 use pumice_base::random::Rng;
 
 #[pumice_test_macros::test]
@@ -172,6 +172,44 @@ fn compact_without_collection(db: &Db) {
     db.set_options(&[("enable_blob_garbage_collection", "false")]).unwrap();
     compact(db);
     db.set_options(&[("enable_blob_garbage_collection", "true")]).unwrap();
+}
+
+/// A caller decides for its compaction whether old blobs are written anew, and which are old.
+#[pumice_test_macros::test]
+fn a_manual_compaction_has_its_own_policy() {
+    use pumice::{BlobGarbageCollectionPolicy as Policy, BottommostLevelCompaction};
+    let old = |on: bool, policy: Policy, cutoff: f64| {
+        let dir = Scratch::new("blob-policy");
+        let mut options = options();
+        options.cf.enable_blob_garbage_collection = on;
+        options.cf.blob_garbage_collection_age_cutoff = 0.25;
+        let db = Db::open(&options, &dir.0).unwrap();
+        for n in 0..4 {
+            db.put(format!("{n}"), [b'a' + n; 50]).unwrap();
+            db.flush().unwrap();
+        }
+        let before = blob_files(&dir.0);
+        assert_eq!(before.len(), 4);
+        let how = CompactRangeOptions {
+            bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
+            blob_garbage_collection_policy: policy,
+            blob_garbage_collection_age_cutoff: cutoff,
+            ..CompactRangeOptions::default()
+        };
+        db.compact_range(&how, None, None).unwrap();
+        let_files_go(&db);
+        assert_eq!(contents(&db).len(), 4);
+        db.verify_checksum().unwrap();
+        let after = blob_files(&dir.0);
+        db.close().unwrap();
+        before.iter().filter(|file| after.contains(file)).count()
+    };
+    assert_eq!(old(false, Policy::UseDefault, 1.0), 4);
+    assert_eq!(old(true, Policy::UseDefault, -1.0), 3);
+    assert_eq!(old(true, Policy::UseDefault, 0.5), 2);
+    assert_eq!(old(true, Policy::Disable, 1.0), 4);
+    assert_eq!(old(false, Policy::Force, -1.0), 3);
+    assert_eq!(old(false, Policy::Force, 1.0), 0);
 }
 
 /// A secondary keeps what it shows open, blob files too, until it catches up.

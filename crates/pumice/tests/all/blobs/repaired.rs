@@ -8,6 +8,7 @@ use crate::blobs::theirs::{Theirs, blob_files, peer};
 use crate::blobs::written::{compact, number, options};
 use crate::common::{Scratch, contents};
 use pumice::{Db, FileFate, Options, RepairOutcome, RepairReport};
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -204,6 +205,58 @@ fn without_a_manifest_garbage_is_counted_anew() {
     assert_eq!(db.property("rocksdb.blob-stats").unwrap(), statistics);
     db.close().unwrap();
     check(&dir.0, &model);
+}
+
+/// A file that cannot be opened is not one that is damaged: the repair fails and changes nothing.
+#[pumice_test_macros::test]
+fn a_file_that_does_not_open_ends_the_repair() {
+    let fs = pumice::MemFs::new(1);
+    let mut options = with_collection();
+    options.db.file_system = fs.shared();
+    let db = Db::open(&options, "/db").unwrap();
+    for n in 0..20u8 {
+        db.put([b'k', n], [n; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    let wanted = contents(&db);
+    db.close().unwrap();
+    let rule = FaultRule {
+        op: Some(FaultOp::Open),
+        path_glob: "*.blob".into(),
+        skip: 1,
+        count: 1,
+        fault: Fault::Eio,
+    };
+    fs.add_fault(rule);
+    let error = pumice::repair(&options, "/db").unwrap_err();
+    assert_eq!(error.kind(), pumice::ErrorKind::IoError, "{error}");
+    fs.clear_faults();
+    let report = pumice::repair(&options, "/db").unwrap();
+    assert_eq!(report.outcome, RepairOutcome::Healthy, "{report}");
+    let db = Db::open(&options, "/db").unwrap();
+    assert_eq!(contents(&db), wanted);
+    db.close().unwrap();
+}
+
+/// A table all of whose values are gone is lost, also where nothing else is known of it.
+#[pumice_test_macros::test]
+fn a_table_without_any_value_left_is_lost() {
+    let dir = Scratch::new("blob-repair-nothing");
+    let db = Db::open(&with_collection(), &dir.0).unwrap();
+    db.put("key", [1; 100]).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(&paths(&dir.0)[0]).unwrap();
+    for file in std::fs::read_dir(&dir.0).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        if name.starts_with("MANIFEST") || name == "CURRENT" {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let report = pumice::repair(&with_collection(), &dir.0).unwrap();
+    assert_eq!((report.outcome, report.is_complete()), (RepairOutcome::Rebuilt, false));
+    assert!(report.files.iter().any(|file| file.fate == FileFate::Lost), "{report}");
 }
 
 /// Columns in blob files move into their entity, others stay where they are.

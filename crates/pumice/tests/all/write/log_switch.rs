@@ -1,8 +1,12 @@
 //! The state after a power loss between two logs, the result of each recovery mode, and when a
 //! complete log is synced.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::common::{DIR, SYNC, contents, flush, get, memory, options};
-use pumice::options::WalRecoveryMode;
+use pumice::options::{WalFilter, WalProcessing, WalRecoveryMode};
 use pumice::{ColumnFamilyOptions, Db, FlushOptions, MemFs, Options, WriteOptions};
 use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType};
@@ -117,6 +121,37 @@ fn a_lost_log_ends_the_history() {
         let found = reopened(&fs, WalRecoveryMode::PointInTime).unwrap();
         assert_eq!(found.len(), which, "log {which} of three is lost");
     }
+}
+
+/// Says that the second record of all is damaged.
+#[derive(Default)]
+struct SecondIsDamaged(AtomicUsize);
+
+impl WalFilter for SecondIsDamaged {
+    fn name(&self) -> &str {
+        "SecondIsDamaged"
+    }
+    fn log_record_found(&self, _: u64, _: &Path, _: &[u8]) -> WalProcessing {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            1 => WalProcessing::CorruptedRecord,
+            _ => WalProcessing::ContinueProcessing,
+        }
+    }
+}
+
+/// A record with a good checksum is damaged in a log that is there to its end: that the next log
+/// finds all of it does not fill the hole.
+#[pumice_test_macros::test]
+fn a_damaged_record_in_a_whole_log_ends_the_history() {
+    let fs = three_logs();
+    let mut options = small(&fs);
+    options.db.wal_recovery_mode = WalRecoveryMode::PointInTime;
+    options.db.wal_filter = Some(Arc::new(SecondIsDamaged::default()));
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(contents(&db), [(b"a".to_vec(), b"1".to_vec())]);
+    db.close().unwrap();
+    // Skipped records do not reappear.
+    assert_eq!(reopened(&fs, WalRecoveryMode::PointInTime).unwrap().len(), 1);
 }
 
 /// A log that a flush made obsolete is not missed.

@@ -173,6 +173,41 @@ fn a_kill_loses_nothing_in_any_mode() {
     }
 }
 
+/// A log that only says that it is compressed has no record: no other follows it, whose records
+/// would count on its length.
+#[pumice_test_macros::test]
+fn nothing_is_lost_after_flushes_of_nothing_with_compressed_logs() {
+    let (memory, fs) = memory();
+    let mut options = with(&fs, 1);
+    options.db.wal_compression = pumice::CompressionType::Zstd;
+    let db = Db::open(&options, DIR).unwrap();
+    one_log(&db, 100_000);
+    one_log(&db, 100_000);
+    let log = db.current_wal_file().unwrap();
+    let name = log.path_name.trim_start_matches('/');
+    let bytes = fs.file_size(&Path::new(DIR).join(name)).unwrap();
+    assert!(bytes > log.size_file_bytes, "an old file");
+    for _ in 0..2 {
+        flush(&db);
+        let_files_go(&db);
+        assert_eq!(db.current_wal_file().unwrap().log_number, log.log_number);
+    }
+    db.put_opt(&SYNC, "x", "1").unwrap();
+    let expected = contents(&db);
+    for mode in [KILLED, CrashMode::UNSYNCED] {
+        let mut options = options.clone();
+        options.db.file_system = memory.crashed_copy(1, mode).shared();
+        let again = Db::open(&options, DIR).unwrap();
+        assert_eq!(get(&again, b"x"), Some(b"1".to_vec()));
+        assert_eq!(contents(&again), expected);
+        again.close().unwrap();
+    }
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(contents(&db), expected);
+    db.close().unwrap();
+}
+
 /// Power cuts at drawn moments: a prefix that has all synced writes, and then the database goes on.
 #[pumice_test_macros::test]
 fn a_power_cut_leaves_a_prefix() {

@@ -229,8 +229,8 @@ impl IndexBlock {
         }
     }
 
-    /// Whether the index shows that every user key of block `i` is above `user_key`, so that the
-    /// block need not be read to look it up.
+    /// Whether the index shows that every user key of block `i` is above `user_key`, whatever their
+    /// timestamps, so that the block need not be read to look it up.
     #[inline]
     pub(crate) fn begins_above(
         &self,
@@ -252,12 +252,13 @@ impl IndexBlock {
         let common = &self.bytes[firsts.common_at as usize..][..firsts.common_len as usize];
         let rest = firsts.rest.get(&self.bytes, i);
         if self.words == Words::None {
-            return cmp.user.compare(UserKey::new(rest), user_key).is_gt();
+            return cmp.user.compare_without_timestamp(UserKey::new(rest), user_key).is_gt();
         }
         compare_parts([common, rest], user_key.as_bytes()).is_gt()
     }
 
-    /// Separators are user keys: the versions of a user key never span two blocks.
+    /// Separators are user keys: the versions of a user key, its timestamp included, never span two
+    /// blocks.
     #[inline]
     pub fn stores_user_keys(&self) -> bool {
         self.user_keys

@@ -126,7 +126,7 @@ impl<'a> RawPosition<'a> {
             return Ok(false);
         }
         let first = self.entry.first_user_key(self.index.data)?;
-        Ok(cmp.user.compare(UserKey::new(first), user_key).is_gt())
+        Ok(cmp.user.compare_without_timestamp(UserKey::new(first), user_key).is_gt())
     }
 
     /// Goes to the next entry.

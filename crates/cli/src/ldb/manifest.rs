@@ -233,12 +233,20 @@ impl Places {
     /// Replays the MANIFEST at `path`.
     ///
     /// # Errors
-    /// As [`ManifestState::read`], but for files that overlap.
+    /// As [`ManifestState::read`], but for files that overlap; NotSupported for keys with
+    /// timestamps.
     pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Places> {
         let (state, growing) = ManifestState::replay(fs, path)?;
         let mut families = BTreeMap::new();
         for (id, family) in growing {
-            families.insert(id, (family.name.clone(), family.builder()?.1));
+            let (comparator, files) = family.builder()?;
+            // As the commands that open the database: nothing is changed there.
+            if Comparator::builtin(&comparator).is_some_and(|order| order.timestamp_size() > 0) {
+                return Err(Error::not_supported(format!(
+                    "comparator {comparator}: ldb does not read or write keys with timestamps"
+                )));
+            }
+            families.insert(id, (family.name.clone(), files));
         }
         Ok(Places { families, next_file_number: state.next_file_number })
     }

@@ -230,13 +230,17 @@ pub const ALL: &[Made] = &[
         text: "comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false;\
                allow_concurrent_memtable_write=false",
         timed: &["default"],
-        may: [May::Refuse("u64ts"), May::Refuse("u64ts"), May::Refuse("u64ts")],
+        may: [
+            May::Refuse("persist_user_defined_timestamps"),
+            May::Refuse("u64ts"),
+            May::Refuse("u64ts"),
+        ],
         ..PLAIN
     },
     Made {
         name: "blob",
         text: "enable_blob_files=true;min_blob_size=0",
-        // A repair does not keep them.
+        // Exports, imports and ingestions do not carry them.
         may: [May::Either("blob files"), May::Either("blob files"), May::Either("blob files")],
         ..PLAIN
     },

@@ -62,6 +62,8 @@ impl Predecessor {
 pub(crate) struct Prelude {
     /// The log before, unless it is durable.
     pub predecessor: Option<Predecessor>,
+    /// Where the first record of the current log begins: after what says that it is compressed.
+    pub records_begin: u64,
     /// The lengths of timestamps of the column families that have some. Ids are not used again, so
     /// that a dropped one need not be forgotten.
     timestamp_sizes: Vec<(u32, u16)>,

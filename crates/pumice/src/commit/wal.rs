@@ -40,8 +40,6 @@ pub(crate) struct Wals {
     /// Logs whose files are used again.
     spare: SpareLogs,
     number: FileNumber,
-    /// Where the first record of the current log begins: after what says that it is compressed.
-    records_begin: u64,
     sizes: LogSizes,
     unsynced: bool,
     dir_synced: bool,
@@ -105,7 +103,6 @@ impl Wals {
             prelude: Prelude::default(),
             spare: SpareLogs::new(how.recycled),
             number: 0,
-            records_begin: 0,
             sizes: LogSizes::default(),
             unsynced: false,
             dir_synced: true,
@@ -155,7 +152,7 @@ impl Wals {
     }
     /// The current log has no record.
     pub fn is_empty(&self) -> bool {
-        self.current.as_ref().is_none_or(|log| log.file_size() <= self.records_begin)
+        self.current.as_ref().is_none_or(|log| log.file_size() <= self.prelude.records_begin)
     }
     /// The current log has records that are not in its file yet.
     pub fn holds_back(&self) -> bool {
@@ -225,7 +222,7 @@ impl Wals {
             self.failed.get_or_insert_with(|| error.clone());
             return Err(error);
         }
-        self.records_begin = log.file_size();
+        self.prelude.records_begin = log.file_size();
         self.current = Some(log);
         self.prelude.begin_log();
         self.number = number;
@@ -267,7 +264,7 @@ impl Wals {
         }
         if !planted::is(Bug::LogWithoutPredecessor) {
             // Recovery knows how far a log has records, and nothing of one that has none.
-            let is_empty = log.file_size() <= self.records_begin;
+            let is_empty = log.file_size() <= self.prelude.records_begin;
             let (number, bytes) = (log.log_number(), if is_empty { 0 } else { log.file_size() });
             self.prelude.predecessor = Some(Predecessor { number, bytes });
         }

@@ -9,6 +9,8 @@
 //! after the lost end of a log that the next one records (`Predecessor`), only a record that
 //! continues exactly where the intact ones ended is applied, so the result is a prefix of the
 //! history.
+//!
+//! Size: the rules of one replay, each of which depends on the others.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -108,8 +110,8 @@ impl Order {
     }
 
     /// Log `number` has all that it should have: what looked like damage at its end came after
-    /// that, as what is left of an older use of its file does after a power cut. A damaged record before
-    /// its end stays one.
+    /// that, as what is left of an older use of its file does after a power cut. A damaged record
+    /// before its end stays one.
     fn ended_whole(&mut self, number: FileNumber) {
         if self.damaged_log == Some(number) && self.only_its_end {
             (self.stopped, self.damaged_log) = (false, None);

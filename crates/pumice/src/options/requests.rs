@@ -432,8 +432,8 @@ pub struct CompactRangeOptions {
     pub full_history_ts_low: Option<Vec<u8>>,
     /// Whether blobs of the oldest files are written anew.
     pub blob_garbage_collection_policy: BlobGarbageCollectionPolicy,
-    /// The share of the files that counts as old, unless the policy is `Disable`; below 0 or above 1
-    /// it is the family's `blob_garbage_collection_age_cutoff`.
+    /// The share of the files that counts as old, unless the policy is `Disable`; below 0 or above
+    /// 1 it is the family's `blob_garbage_collection_age_cutoff`.
     pub blob_garbage_collection_age_cutoff: f64,
     /// Drops versions with newer timestamps; only an open that trims the history sets it.
     #[doc(hidden)]

@@ -65,11 +65,7 @@ pub(super) fn keep(
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }
-    let listed: BTreeSet<FileNumber> = recovered
-        .families
-        .values()
-        .flat_map(|family| family.version.blob_files().keys().copied())
-        .collect();
+    let listed = listed_blobs(recovered);
     let are_sound = findings.values().all(|finding| match finding {
         Finding::Sound(references) => references.files().all(|number| listed.contains(&number)),
         _ => false,
@@ -107,6 +103,12 @@ pub(super) fn keep(
     }
     report.outcome = RepairOutcome::CurrentRestored;
     filename::set_current_file(&**context.fs, context.dir, recovered.manifest_number, true)
+}
+
+/// The blob files that the MANIFEST names.
+fn listed_blobs(recovered: &RecoveredVersions) -> BTreeSet<FileNumber> {
+    let families = recovered.families.values();
+    families.flat_map(|family| family.version.blob_files().keys().copied()).collect()
 }
 
 fn families(

@@ -332,10 +332,11 @@ impl DbInner {
             options.snapshot = Some(self.snapshot(Purpose::Reads));
         }
         // As in RocksDB a family that does not fit fails all.
-        let fits = keys.iter().try_for_each(|(cf, _)| match read_time(&cf.data, &options)? {
+        let fits = |(cf, _): &(&ColumnFamily, &[u8])| match read_time(&cf.data, &options)? {
             Some(_) => Ok(()),
             None => Err(wrong_method(&cf.data)),
-        });
+        };
+        let fits = self.check_snapshot(&options).and_then(|()| keys.iter().try_for_each(fits));
         if let Err(error) = fits {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }

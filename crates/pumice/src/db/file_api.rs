@@ -18,7 +18,7 @@ use crate::compaction::picker::{FilesRequest, InputLevel};
 use crate::db::api::Db;
 use crate::engine::DbInner;
 use crate::engine::live_files;
-use crate::engine::manual_compaction::whole_range;
+use crate::engine::manual_compaction::{WholeRange, whole_range};
 use crate::engine::reserve::Reserved;
 use crate::engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions};
 use crate::options::requests::{CheckpointOptions, CompactFilesOptions};
@@ -389,11 +389,7 @@ impl DbInner {
 }
 
 /// The idle files below L0 that lie wholly inside one of the ranges, see [`whole_range`], by level.
-fn files_inside(
-    version: &Version,
-    ranges: &[(Option<Vec<u8>>, Option<Vec<u8>>)],
-    include_end: bool,
-) -> Vec<InputLevel> {
+fn files_inside(version: &Version, ranges: &[WholeRange], include_end: bool) -> Vec<InputLevel> {
     let cmp = &version.comparator().user;
     let mut inputs = Vec::new();
     for level in version.levels().iter().skip(1) {

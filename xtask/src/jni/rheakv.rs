@@ -264,7 +264,7 @@ fn series(cluster: &mut Cluster<'_>, extent: Extent, seed: u64) -> Result<(), St
             kill(cluster, &mut clients, &mut state)?;
         }
         if event < extent.transfers {
-            moved += u64::from(clients.order("transfer", 5)?);
+            moved += u64::from(clients.order("transfer", 20)?);
         }
         if event == extent.kills / 2 {
             replace(cluster, &mut clients, draw(&mut state) as usize % 3)?;

@@ -12,6 +12,20 @@ use std::sync::Arc;
 
 use super::{UserKey, timestamped};
 
+/// The order of two keys that lack their timestamps, by copies of them at one time.
+pub fn compare_at_one_time<C: CustomComparator + ?Sized>(
+    order: &C,
+    a: &[u8],
+    b: &[u8],
+) -> Ordering {
+    let at_one_time = |key: &[u8]| {
+        let mut key = key.to_vec();
+        key.resize(key.len() + order.timestamp_size(), 0);
+        key
+    };
+    order.compare(&at_one_time(a), &at_one_time(b))
+}
+
 /// A user-supplied key order.
 ///
 /// ```
@@ -53,12 +67,7 @@ pub trait CustomComparator: Send + Sync {
     /// Three-way comparison of two keys without their timestamps. Called only if there are
     /// timestamps. The default compares copies of the keys at one time.
     fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let at_one_time = |key: &[u8]| {
-            let mut key = key.to_vec();
-            key.resize(key.len() + self.timestamp_size(), 0);
-            key
-        };
-        self.compare(&at_one_time(a), &at_one_time(b))
+        compare_at_one_time(self, a, b)
     }
     /// Three-way comparison of two timestamps, the older one first. The default compares keys that
     /// are nothing but a timestamp.

@@ -21,7 +21,7 @@ mod numbers;
 mod timestamped;
 mod user;
 
-pub use comparator::{Comparator, CustomComparator, same_user_key};
+pub use comparator::{Comparator, CustomComparator, compare_at_one_time, same_user_key};
 pub use internal::{
     InternalKey, ParsedInternalKey, TRAILER_LEN, append_after_versions, append_before_versions,
     append_internal_key, before_versions, internal_key, pack, parse_internal_key, seek_key,

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use pumice::{Comparator, CustomComparator};
+use pumice_base::key::compare_at_one_time;
 
 use super::callback::{DestroyFn, NameFn, Owner, data, read_name};
 use crate::ffi::from::State;
@@ -72,9 +73,7 @@ impl CustomComparator for CTimedOrder {
     }
     fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
         let Some(compare) = self.times.compare_without_ts else {
-            // As whole keys, at one time.
-            let whole = |key: &[u8]| [key, &vec![0; self.times.timestamp_size][..]].concat();
-            return self.compare(&whole(a), &whole(b));
+            return compare_at_one_time(self, a, b);
         };
         let state = self.whole.owner.state.0;
         // SAFETY: invariant 4 of ffi.

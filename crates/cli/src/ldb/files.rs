@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
-use super::open::{Access, text as failure};
+use super::open::{Access, Found, text as failure};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::show_plain;
@@ -23,7 +23,11 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     no_words(it, "list_live_files_metadata")?;
     let opened = it.open_read_only::<Db>()?;
     let files = opened.db.live_files_metadata();
-    let blobs = blob_files(it)?;
+    let found = it.options(Access::Read)?;
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
+    let blobs = blob_files(it, &found, &state);
     let path = |file: &LiveFile| format!("{}{}", file.directory.display(), file.name);
     if it.arguments.flag("sort_by_filename") {
         let tables = files.iter().map(|file| {
@@ -40,7 +44,7 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
         out.text(RULE);
         return Ok(());
     }
-    for found in it.options(Access::Read)?.families {
+    for found in found.families {
         out.text(&format!("===== Column Family: {} =====\nLive SST Files:\n", found.name));
         for level in 0..usize::try_from(found.options.num_levels).unwrap_or(0) {
             out.text(&format!("---------- level {level} ----------\n"));
@@ -59,11 +63,11 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
 }
 
 /// The blob files of each column family, as the MANIFEST lists them.
-pub fn blob_files(it: &Invocation) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
-    let found = it.options(Access::Read)?;
-    let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
-    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
+pub fn blob_files(
+    it: &Invocation,
+    found: &Found,
+    state: &ManifestState,
+) -> BTreeMap<String, Vec<PathBuf>> {
     let files = state.families.values().map(|family| {
         let named = found.families.iter().find(|options| options.name == family.name);
         let own = named.and_then(|family| family.options.cf_paths.first());
@@ -72,7 +76,7 @@ pub fn blob_files(it: &Invocation) -> Result<BTreeMap<String, Vec<PathBuf>>, Fai
         let numbers = family.version.blob_files().keys();
         (family.name.clone(), numbers.map(|number| dirs.blob(*number)).collect())
     });
-    Ok(files.collect())
+    files.collect()
 }
 
 /// `file_checksum_dump`: number, function and checksum of every live file, from the MANIFEST.

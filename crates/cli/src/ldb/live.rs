@@ -30,13 +30,15 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
     out.text(&format!("Manifest File\n{RULE}{}\n", manifest.display()));
-    ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?.print(false, out);
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
+    state.print(false, out);
     out.text("\n");
     let files = opened.db.live_files_metadata();
-    let blobs = blob_files(it)?;
+    let found = it.options(super::open::Access::Read)?;
+    let blobs = blob_files(it, &found, &state);
     let format = Format { key_hex: false, value_hex: false, ..it.format() };
     let uncompressed = it.arguments.flag("dump_uncompressed_blobs");
-    for family in it.options(super::open::Access::Read)?.families {
+    for family in found.families {
         out.text(&format!("Column family name: {}\n{RULE}\nSST Files\n{RULE}", family.name));
         for file in files.iter().filter(|file| file.column_family_name == family.name) {
             let path = file.directory.join(file.name.trim_start_matches('/'));

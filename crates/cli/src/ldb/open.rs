@@ -273,9 +273,7 @@ impl Invocation {
         }
         Ok(())
     }
-}
 
-impl Invocation {
     fn apply_blob_flags(&self, options: &mut ColumnFamilyOptions) -> Result<(), Failure> {
         let arguments = &self.arguments;
         for name in ["enable_blob_files", "enable_blob_garbage_collection"] {

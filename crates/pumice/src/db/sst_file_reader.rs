@@ -165,12 +165,11 @@ fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
     let icmp = InternalKeyComparator::new(own.comparator.clone());
     let open = OpenTables::new(&options.db, Default::default(), Default::default());
     let tables = TableCache::new(Arc::new(open), Arc::clone(table_options), icmp.clone(), own);
-    let levels = usize::try_from(own.num_levels).unwrap_or(1);
     let first = Arc::new(SuperVersion {
         mem: new_memtable(own, &icmp, 1, 0, None),
         imm: Vec::new(),
         history: Vec::new(),
-        version: Version::empty(icmp, levels),
+        version: Version::empty(icmp, 1),
         ingestions: 0,
         removals: 0,
     });

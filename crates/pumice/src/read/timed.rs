@@ -42,9 +42,9 @@ pub(crate) fn wrong_method(cf: &CfData) -> Error {
     ))
 }
 
-/// Refuses a timestamp of another length than the family's.
-pub(crate) fn check_length(cf: &CfData, timestamp: &[u8]) -> Result<()> {
-    match (cf.timestamp_size, timestamp.len()) {
+/// Refuses timestamps of `bytes` if the family's have another length.
+pub(crate) fn check_length(cf: &CfData, bytes: usize) -> Result<()> {
+    match (cf.timestamp_size, bytes) {
         (0, _) => Err(wrong_method(cf)),
         (expected, given) if expected != given => Err(Error::invalid_argument(format!(
             "Timestamp sizes mismatch: expect {expected}, {given} given"
@@ -61,7 +61,7 @@ pub(crate) fn check_length(cf: &CfData, timestamp: &[u8]) -> Result<()> {
 pub(crate) fn read_time<'o>(cf: &CfData, options: &'o ReadOptions) -> Result<Option<&'o [u8]>> {
     match (&options.timestamp, cf.timestamp_size) {
         (None, 0) if options.iter_start_ts.is_none() => Ok(None),
-        (Some(time), 1..) => check_length(cf, time).map(|()| Some(&time[..])),
+        (Some(time), 1..) => check_length(cf, time.len()).map(|()| Some(&time[..])),
         _ => Err(wrong_method(cf)),
     }
 }
@@ -108,7 +108,7 @@ impl Look {
         let Some(time) = read_time(cf, options)? else { return Ok(None) };
         let from = options.iter_start_ts.clone();
         if let Some(from) = &from {
-            check_length(cf, from)?;
+            check_length(cf, from.len())?;
             if options.prefix_same_as_start {
                 let text = "prefix_same_as_start with iter_start_ts";
                 return Err(Error::not_supported(text));

@@ -7,6 +7,8 @@
 //!
 //! Thread safety: a plain value, part of the batch.
 
+use std::collections::BTreeMap;
+
 use pumice_base::{Error, Result, ValueType};
 
 use super::{BatchRecord, WriteBatch, records};
@@ -29,7 +31,7 @@ pub(crate) struct Stamps {
     /// Some keys end with zeros in place of timestamps.
     unset: bool,
     /// How many keys came from a wire form, which are whole, by column family.
-    whole: Vec<(u32, u32)>,
+    whole: BTreeMap<u32, u32>,
 }
 
 impl Stamps {
@@ -43,10 +45,7 @@ impl Stamps {
 
     /// Keys of `family` are from a wire form.
     fn add_whole(&mut self, family: u32, keys: u32) {
-        match self.whole.iter_mut().find(|(known, _)| *known == family) {
-            Some((_, count)) => *count += keys,
-            None => self.whole.push((family, keys)),
-        }
+        *self.whole.entry(family).or_default() += keys;
     }
 
     /// Of an empty batch.
@@ -99,10 +98,9 @@ impl Stamps {
     /// # Errors
     /// InvalidArgument.
     pub fn check(&self, cf: &CfData, keys: u32) -> Result<()> {
-        let whole = self.whole.iter().filter(|(family, _)| *family == cf.id);
-        let mut stamped: u32 = whole.map(|(_, keys)| keys).sum();
+        let mut stamped = self.whole.get(&cf.id).copied().unwrap_or(0);
         for own in self.families.iter().filter(|own| own.family == cf.id) {
-            check_length(cf, &vec![0; own.timestamp_len])?;
+            check_length(cf, own.timestamp_len)?;
             stamped += own.keys;
         }
         match cf.timestamp_size > 0 && stamped != keys {
@@ -170,7 +168,7 @@ impl WriteBatch {
     ) {
         let fits = cf.handle().map_or(Ok(()), |cf| {
             self.note_owner(cf);
-            check_length(&cf.data, timestamp)
+            check_length(&cf.data, timestamp.len())
         });
         if let Err(error) = fits {
             return self.refuse(error);
@@ -230,12 +228,12 @@ impl WriteBatch {
             if size == 0 {
                 continue;
             }
-            if size != timestamp.len() || key.len() < size {
-                return Err(Error::invalid_argument("timestamp size mismatch"));
-            }
-            ends.push(key.as_ptr().addr() + key.len() - start);
-            if value_type == ValueType::RangeDeletion {
-                ends.push(value.as_ptr().addr() + value.len() - start);
+            let end = (value_type == ValueType::RangeDeletion).then_some(value);
+            for bytes in std::iter::once(key).chain(end) {
+                if size != timestamp.len() || bytes.len() < size {
+                    return Err(Error::invalid_argument("timestamp size mismatch"));
+                }
+                ends.push(bytes.as_ptr().addr() + bytes.len() - start);
             }
         }
         for end in ends {

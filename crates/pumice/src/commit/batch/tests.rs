@@ -48,3 +48,20 @@ fn save_points_roll_back() {
     assert_eq!(b.count(), 1);
     assert!(b.rollback_to_save_point().is_err());
 }
+
+/// A batch in which some key or end is too short for a timestamp stays as it is.
+#[pumice_test_macros::test]
+fn timestamps_that_do_not_fit_change_nothing() {
+    for fill in [
+        |batch: &mut WriteBatch| batch.delete_range_cf(0, "a long beginning", "end"),
+        |batch: &mut WriteBatch| batch.put_cf(0, "key", "a value that has room for eight bytes"),
+    ] {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(0, "a key that is long enough", "");
+        fill(&mut batch);
+        let before = batch.data().to_vec();
+        let error = batch.update_timestamps(&[9; 8], |_| Some(8)).unwrap_err();
+        assert_eq!(error.kind(), pumice_base::ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(batch.data(), before);
+    }
+}

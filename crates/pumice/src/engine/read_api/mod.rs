@@ -353,8 +353,8 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         let Some(snapshot) = &options.snapshot else { return Ok(false) };
-        let newest = cf.comparator().at_newest(key);
-        let key = if cf.timestamp_size > 0 { &newest[..] } else { key };
+        let timed = (cf.timestamp_size > 0).then(|| cf.comparator().at_newest(key));
+        let key = timed.as_deref().unwrap_or(key);
         let (view, table) = (cf.super_version.load(), point_options(options));
         let newer = newer_than(cf, &view, key, snapshot.sequence_number(), Some(&table))?;
         Ok(newer == Newer::Yes)
@@ -440,7 +440,7 @@ impl DbInner {
         self.life.check_caller()?;
         fiber::spend(cost::ITERATOR);
         let look = Look::of(cf, options)?;
-        let view = self.iterator_view(options, cf)?;
+        let view = self.iterator_view(options, cf, look.as_deref())?;
         let bounds = (options.iterate_lower_bound.as_ref(), options.iterate_upper_bound.as_ref());
         let snapshot = options.snapshot.clone();
         let mut iterator = DbIterator::new(
@@ -467,14 +467,18 @@ impl DbInner {
     }
 
     /// The state that a cursor reads now.
-    fn iterator_view(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Result<View> {
+    fn iterator_view(
+        &self,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+        look: Option<&Look>,
+    ) -> Result<View> {
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
-        let look = Look::of(cf, options)?;
         let mut range_dels = RangeDels::new(sequence);
         let mut table = table_options(options);
-        if let Some(look) = &look {
+        if let Some(look) = look {
             check_history(cf, &super_version, look.time())?;
             // Tables have keys with timestamps, and bounds have none.
             table.auto_prefix_mode = false;
@@ -490,7 +494,7 @@ impl DbInner {
         let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
         if let Some(look) = look {
             let order = InternalKeyComparator::new(look.order());
-            let timed = Box::new(Rare::Timed(TimedSource::new(inner, *look, sequence)));
+            let timed = Box::new(Rare::Timed(TimedSource::new(inner, look.clone(), sequence)));
             inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
         }
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
@@ -513,7 +517,8 @@ impl DbInner {
             if latest == sequence && Arc::ptr_eq(&newest, super_version) {
                 return Ok(None);
             }
-            db.iterator_view(&options, &cf).map(Some)
+            let look = Look::of(&cf, &options)?;
+            db.iterator_view(&options, &cf, look.as_deref()).map(Some)
         })
     }
 

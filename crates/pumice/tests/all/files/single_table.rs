@@ -136,3 +136,15 @@ fn what_cannot_be_read_is_said() {
     assert_eq!(cursor.status().map_err(kind).unwrap_err(), ErrorKind::IoError);
     assert!(reader.verify_checksum().is_err());
 }
+
+/// Levels are those of a database: a table by itself has none, however many there are.
+#[pumice_test_macros::test]
+fn a_reader_takes_no_memory_for_levels() {
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    written(&options, 3);
+    options.cf.num_levels = i32::MAX;
+    let mut reader = SstFileReader::new(&options).unwrap();
+    reader.open(FILE).unwrap();
+    assert_eq!(shown(&reader, &ReadOptions::default()).len(), 3);
+}

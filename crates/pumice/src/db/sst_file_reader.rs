@@ -174,5 +174,7 @@ fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
         removals: 0,
     });
     let (table_options, tables) = (Arc::clone(table_options), Arc::new(tables));
-    CfData::new(0, "", own.clone(), table_options, tables, first).0
+    // Per-level counts are kept for one level; `num_levels` is a database's and says nothing here.
+    let own = ColumnFamilyOptions { num_levels: 1, ..own.clone() };
+    CfData::new(0, "", own, table_options, tables, first).0
 }

@@ -5,7 +5,7 @@ use pumice::{
     ColumnFamilyDescriptor, Db, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch,
 };
 
-use super::{database, message, text, timed};
+use super::{database, message, text};
 use crate::common::{DIR, flush};
 
 fn time(time: u64) -> [u8; 8] {
@@ -146,5 +146,4 @@ fn what_does_not_know_timestamps_refuses_them_by_name() {
     let read = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &read, false).unwrap();
     assert_eq!((text(&db, 1, "k").as_deref(), text(&db, 0, "k")), (Some("v"), None));
-    let _ = timed;
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pumice::WriteBatch;
+use pumice::options::IndexType;
 use pumice_base::random::Rng;
 use pumice_testkit::seed;
 
@@ -269,6 +270,11 @@ fn both_engines_answer_as_the_model_at_every_time() {
         options.cf.write_buffer_size = 64 << 10;
         options.cf.target_file_size_base = 8 << 10;
         options.cf.level0_file_num_compaction_trigger = 2;
+        // So that the versions of a key lie in several blocks.
+        options.cf.table_factory.block_size = [4096, 64, 1][run as usize % 3];
+        if run % 5 > 2 {
+            options.cf.table_factory.index_type = IndexType::BinarySearchWithFirstKey;
+        }
         if run % 4 == 3 {
             options.cf.compaction_style = pumice::options::CompactionStyle::Universal;
         }

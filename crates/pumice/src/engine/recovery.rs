@@ -473,7 +473,8 @@ impl<'a> Replay<'a> {
             if recorded != mem.timestamp_size() {
                 return Err(other_timestamps(id, recorded, mem.timestamp_size()));
             }
-            check_timed(mem, value_type, key)?;
+            let end = (value_type == ValueType::RangeDeletion).then_some(value);
+            check_timed(mem, key, end)?;
             mem.add(at, value_type, key, value)?;
         }
         Ok(())
@@ -599,13 +600,10 @@ fn other_timestamps(id: u32, recorded: usize, expected: usize) -> Error {
 }
 
 /// Refuses what a memtable of keys with timestamps does not take.
-fn check_timed(mem: &MemTable, value_type: ValueType, key: &[u8]) -> Result<()> {
+fn check_timed(mem: &MemTable, key: &[u8], end: Option<&[u8]>) -> Result<()> {
     match mem.timestamp_size() {
         0 => Ok(()),
-        _ if value_type == ValueType::RangeDeletion => {
-            Err(Error::not_supported("deletions of ranges of keys with timestamps"))
-        }
-        size if key.len() < size => {
+        size if key.len() < size || end.is_some_and(|end| end.len() < size) => {
             Err(Error::corruption("a key in the log is shorter than its timestamp"))
         }
         _ => Ok(()),

@@ -240,7 +240,12 @@ impl WriteBatch {
         end: impl AsRef<[u8]>,
     ) {
         let id = self.family(&cf);
-        self.add_range(id, begin.as_ref(), end.as_ref());
+        match cf.handle() {
+            Some(cf) if cf.data.timestamp_size > 0 => {
+                self.add_unset_range(cf, begin.as_ref(), end.as_ref());
+            }
+            _ => self.add_range(id, begin.as_ref(), end.as_ref()),
+        }
     }
 
     /// Sets `key` to `value` in the default column family.

@@ -158,6 +158,34 @@ impl WriteBatch {
         self.add_with_ts(&cf, key.as_ref(), timestamp.as_ref(), Some(operand.as_ref()), types);
     }
 
+    /// Deletes every key in `[begin, end)` as of `timestamp` in column family `cf`.
+    pub fn delete_range_cf_with_ts(
+        &mut self,
+        cf: impl UpdateFamily,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        timestamp: impl AsRef<[u8]>,
+    ) {
+        let timestamp = timestamp.as_ref();
+        if let Err(error) = self.check_timestamp(&cf, timestamp) {
+            return self.refuse(error);
+        }
+        let (id, before) = (cf.family_id(), self.count());
+        let whole = |key: &[u8]| [key, timestamp].concat();
+        self.add_range(id, &whole(begin.as_ref()), &whole(end.as_ref()));
+        if self.count() > before {
+            self.stamps.add(id, timestamp.len(), 1);
+        }
+    }
+
+    /// Notes whose family `cf` is, and refuses timestamps of another length than its own.
+    fn check_timestamp(&mut self, cf: &impl UpdateFamily, timestamp: &[u8]) -> Result<()> {
+        cf.handle().map_or(Ok(()), |cf| {
+            self.note_owner(cf);
+            check_length(&cf.data, timestamp.len())
+        })
+    }
+
     fn add_with_ts(
         &mut self,
         cf: &impl UpdateFamily,
@@ -166,11 +194,7 @@ impl WriteBatch {
         value: Option<&[u8]>,
         (short, long): (ValueType, ValueType),
     ) {
-        let fits = cf.handle().map_or(Ok(()), |cf| {
-            self.note_owner(cf);
-            check_length(&cf.data, timestamp.len())
-        });
-        if let Err(error) = fits {
+        if let Err(error) = self.check_timestamp(cf, timestamp) {
             return self.refuse(error);
         }
         let (id, before) = (cf.family_id(), self.count());
@@ -194,6 +218,18 @@ impl WriteBatch {
         let mut whole = key.to_vec();
         whole.resize(key.len() + size, 0);
         self.add(id, &whole, value, short, long);
+        if self.count() > before {
+            self.stamps.add(id, size, 1);
+            self.stamps.unset = true;
+        }
+    }
+
+    /// As `add_unset` for `[begin, end)`.
+    #[cold]
+    pub(super) fn add_unset_range(&mut self, cf: &ColumnFamily, begin: &[u8], end: &[u8]) {
+        let (id, size, before) = (cf.id(), cf.data.timestamp_size, self.count());
+        let whole = |key: &[u8]| [key, &vec![0; size]].concat();
+        self.add_range(id, &whole(begin), &whole(end));
         if self.count() > before {
             self.stamps.add(id, size, 1);
             self.stamps.unset = true;

@@ -9,6 +9,7 @@ mod crashes;
 mod files;
 mod history;
 mod model;
+mod ranges;
 mod regressions;
 mod sides;
 mod theirs;

@@ -380,10 +380,6 @@ impl<'a> Replay<'a> {
             Err(_) if planted::is(Bug::TornBatchAccepted) => false,
             Err(error) => return self.bad_record(log, error),
         };
-        if markers {
-            let timed = |id| self.mems.get(&id).is_some_and(|mem| mem.timestamp_size() > 0);
-            two_phase::refuse_sections_of(record, timed)?;
-        }
         let taken = match markers {
             true => self.order.sections.taken(record),
             false => u64::from(batch::count(record)),
@@ -447,7 +443,10 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
-        let read = sections.read(record, |update| self.insert(log, &mut sequence, update));
+        let sizes: BTreeMap<u32, usize> =
+            self.mems.iter().map(|(id, mem)| (*id, mem.timestamp_size())).collect();
+        let size = |id| sizes.get(&id).copied().unwrap_or(0);
+        let read = sections.read(record, size, |update| self.insert(log, &mut sequence, update));
         self.order.sections = sections;
         read
     }

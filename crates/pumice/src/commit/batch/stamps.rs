@@ -14,7 +14,7 @@ use pumice_base::{Error, Result, ValueType};
 use super::{BatchRecord, WriteBatch, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::read::timed::{check_length, wrong_method};
-use crate::version::family::{CfData, ColumnFamily};
+use crate::version::family::CfData;
 
 /// Keys with timestamps of one column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,17 +204,17 @@ impl WriteBatch {
         }
     }
 
-    /// As `add` in a family with timestamps, of which this key gets one later, see
+    /// As `add` in the family of that id, whose timestamps have that size; this key gets one later, see
     /// [`WriteBatch::update_timestamps`].
     #[cold]
     pub(super) fn add_unset(
         &mut self,
-        cf: &ColumnFamily,
+        (id, size): (u32, usize),
         key: &[u8],
         value: Option<&[u8]>,
         (short, long): (ValueType, ValueType),
     ) {
-        let (id, size, before) = (cf.id(), cf.data.timestamp_size, self.count());
+        let before = self.count();
         let mut whole = key.to_vec();
         whole.resize(key.len() + size, 0);
         self.add(id, &whole, value, short, long);
@@ -226,14 +226,19 @@ impl WriteBatch {
 
     /// As `add_unset` for `[begin, end)`.
     #[cold]
-    pub(super) fn add_unset_range(&mut self, cf: &ColumnFamily, begin: &[u8], end: &[u8]) {
-        let (id, size, before) = (cf.id(), cf.data.timestamp_size, self.count());
+    pub(super) fn add_unset_range(&mut self, (id, size): (u32, usize), begin: &[u8], end: &[u8]) {
+        let before = self.count();
         let whole = |key: &[u8]| [key, &vec![0; size]].concat();
         self.add_range(id, &whole(begin), &whole(end));
         if self.count() > before {
             self.stamps.add(id, size, 1);
             self.stamps.unset = true;
         }
+    }
+
+    /// Some update was added at a timestamp, or to get one.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        !self.stamps.is_empty()
     }
 
     /// Some update was added to a column family with timestamps through its handle, and without a

@@ -122,9 +122,6 @@ fn an_open_that_trims_leaves_the_database_of_that_time() {
 fn what_does_not_know_timestamps_refuses_them_by_name() {
     let (db, options) = database();
     db.at(1).put("k", "v").unwrap();
-    let mut batch = pumice::WriteBatchWithIndex::new();
-    let named = message(batch.put_cf(db.default_column_family(), "k", "v"));
-    assert!(named.contains("column family default, which enables timestamp"), "{named}");
     db.close().unwrap();
     let ttl = message(pumice::DbWithTtl::open(&options, DIR, 5));
     assert!(ttl.contains("time to live of keys with timestamps"), "{ttl}");
@@ -137,13 +134,6 @@ fn what_does_not_know_timestamps_refuses_them_by_name() {
     assert!(follower.contains("secondary mode with column family default"), "{follower}");
     let repaired = message(pumice::repair(&options, DIR));
     assert!(repaired.contains("timestamps"), "{repaired}");
-    let locking = pumice::TransactionDb::open(&options, &Default::default(), DIR).unwrap();
-    let transaction = locking.transaction();
-    let put = message(transaction.put("k", "v"));
-    assert!(put.contains("transactions, in column family default"), "{put}");
-    assert!(message(transaction.get_for_update("k")).contains("transactions"));
-    drop(transaction);
-    locking.db().close().unwrap();
     let read = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &read, false).unwrap();
     assert_eq!((text(&db, 1, "k").as_deref(), text(&db, 0, "k")), (Some("v"), None));

@@ -13,6 +13,7 @@ mod ranges;
 mod regressions;
 mod sides;
 mod theirs;
+mod transactions;
 
 use std::sync::Arc;
 

@@ -15,9 +15,9 @@
 //! Behaviour and texts are those of RocksDB's class of the same name. Thread safety: a plain value,
 //! `Send + Sync`; mutate through `&mut`. Invariants: (1) the index has an entry for every record
 //! that the newest state of a key needs, and no entry beyond the batch's end; (2) a write that
-//! fails leaves batch and index as they were; (3) keys of the index have no timestamps: those in the
-//! batch end with zeros until they get one, all the same. Not here: range deletions, which are refused, as in
-//! RocksDB.
+//! fails leaves batch and index as they were; (3) keys of the index have no timestamps, whether or
+//! not those in the batch, which end with zeros at first, have got theirs. Not here: range
+//! deletions, which are refused, as in RocksDB.
 
 mod index;
 pub(crate) mod lookup;

@@ -332,8 +332,8 @@ fn check_timestamps(order: &Comparator, options: &TransactionDbOptions) -> Resul
         }
         U64_TS_LEN => Ok(()),
         size => Err(Error::invalid_argument(format!(
-            "Timestamp of transaction must have {U64_TS_LEN} bytes. CF comparator {} timestamp size \
-             is {size} bytes",
+            "Timestamp of transaction must have {U64_TS_LEN} bytes. CF comparator {} timestamp \
+             size is {size} bytes",
             order.name()
         ))),
     }

@@ -20,7 +20,6 @@ use crate::db::forms::*;
 use crate::locks::TransactionState;
 use crate::options::DbOptions;
 use crate::read::iterator::DbIterator;
-use crate::read::timed::check_length;
 use crate::snapshot::Snapshot;
 use crate::transactions::content::{Control, Inner, Use, conflict_snapshot};
 
@@ -54,7 +53,7 @@ use crate::transactions::content::{Control, Inner, Use, conflict_snapshot};
 /// ```
 #[derive(Clone)]
 pub struct Transaction {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 store_forms!(Transaction);
@@ -292,68 +291,6 @@ impl Transaction {
         let how = Use { read_only: true, exclusive, validate };
         self.inner.acquire(&mut self.inner.content.lock(), cf, key, how)
     }
-    /// Reads for update. Of a family with timestamps the read is at the time that the check is by.
-    fn get_locked(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        (exclusive, validate): (bool, bool),
-    ) -> Result<Option<PinnedSlice>> {
-        let Control::Locks(_) = &self.inner.control else {
-            self.lock_key(cf, key, exclusive, validate)?;
-            return Store::get(self, options, cf, key);
-        };
-        let reads = self.inner.content.lock().read_timestamp.unwrap_or(u64::MAX).to_le_bytes();
-        if let Some(time) = &options.timestamp {
-            check_length(&cf.data, time.len())?;
-        }
-        self.lock_key(cf, key, exclusive, validate)?;
-        match &options.timestamp {
-            None if cf.data.timestamp_size > 0 => {
-                let at = ReadOptions { timestamp: Some(reads.to_vec()), ..options.clone() };
-                Store::get(self, &at, cf, key)
-            }
-            Some(time) if time[..] != reads => {
-                Err(Error::invalid_argument("Must read from the same read_timestamp"))
-            }
-            _ => Store::get(self, options, cf, key),
-        }
-    }
-
-    /// From now on keys of families with timestamps cannot be written or read for update once they
-    /// have a version after `timestamp`, at which reads for update then are.
-    ///
-    /// # Errors
-    /// InvalidArgument if it is before an earlier one; NotSupported in an optimistic database.
-    pub fn set_read_timestamp_for_validation(&self, timestamp: u64) -> Result<()> {
-        let Control::Locks(_) = &self.inner.control else { return Err(no_timestamps()) };
-        let mut content = self.inner.content.lock();
-        if content.read_timestamp.is_some_and(|earlier| timestamp < earlier) {
-            let text = "Cannot decrease read timestamp for validation";
-            return Err(Error::invalid_argument(text));
-        }
-        content.read_timestamp = Some(timestamp).filter(|time| *time < u64::MAX);
-        Ok(())
-    }
-
-    /// The writes in families with timestamps, which cannot be committed without one, happen at
-    /// `timestamp`. It should not be before that of any version of their keys: reads at a time
-    /// expect a key's times to grow.
-    ///
-    /// # Errors
-    /// InvalidArgument if it is not after that of [`Transaction::set_read_timestamp_for_validation`];
-    /// NotSupported in an optimistic database.
-    pub fn set_commit_timestamp(&self, timestamp: u64) -> Result<()> {
-        let Control::Locks(locks) = &self.inner.control else { return Err(no_timestamps()) };
-        locks.set_commit_timestamp(&mut self.inner.content.lock(), timestamp)
-    }
-
-    /// The timestamp of the commit, if one was set.
-    pub fn commit_timestamp(&self) -> Option<u64> {
-        self.inner.content.lock().commit_timestamp
-    }
-
     /// Takes one read for update of the key back; it is unlocked if that was the only use of it,
     /// since the newest save point if there is one.
     pub fn undo_get_for_update(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) {
@@ -509,11 +446,6 @@ impl Transaction {
     ) -> Result<Option<W>> {
         self.inner.batch.with(|batch| batch.answer(&self.inner.db, options, cf, key))
     }
-}
-
-#[cold]
-fn no_timestamps() -> Error {
-    Error::not_supported("timestamp not supported")
 }
 
 fn no_range_deletions() -> Error {

@@ -204,8 +204,8 @@ impl WriteBatch {
         }
     }
 
-    /// As `add` in the family of that id, whose timestamps have that size; this key gets one later, see
-    /// [`WriteBatch::update_timestamps`].
+    /// As `add` in the family of that id, whose timestamps have that size; this key gets one later,
+    /// see [`WriteBatch::update_timestamps`].
     #[cold]
     pub(super) fn add_unset(
         &mut self,

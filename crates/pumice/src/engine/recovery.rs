@@ -301,9 +301,7 @@ impl<'a> Replay<'a> {
             match reader.read_record(&mut record) {
                 Ok(Some(info)) => {
                     intact = info.end;
-                    if reader.timestamp_sizes().len() > self.timestamp_sizes.len() {
-                        self.timestamp_sizes.extend(reader.timestamp_sizes().iter().copied());
-                    }
+                    self.set_timestamp_sizes(reader.timestamp_sizes());
                     if let Some(predecessor) = Predecessor::parse(&record) {
                         self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
                         continue;
@@ -368,6 +366,13 @@ impl<'a> Replay<'a> {
         self.db.reports.info(format_args!("{text}: later records are not applied"));
         self.order.stop(number);
         Ok(())
+    }
+
+    /// The log has recorded these sizes of timestamps by the next record.
+    pub fn set_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) {
+        if sizes.len() != self.timestamp_sizes.len() {
+            self.timestamp_sizes = sizes.iter().copied().collect();
+        }
     }
 
     /// Applies one record; false if it was skipped.

@@ -453,9 +453,9 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
-        let sizes: BTreeMap<u32, usize> =
-            self.mems.iter().map(|(id, mem)| (*id, mem.timestamp_size())).collect();
-        let size = |id| sizes.get(&id).copied().unwrap_or(0);
+        // Most logs have none, and each that has names them before the first key.
+        let sizes = self.timestamp_sizes.clone();
+        let size = |id| sizes.get(&id).copied().unwrap_or(0).into();
         let read = sections.read(record, size, |update| self.insert(log, &mut sequence, update));
         self.order.sections = sections;
         read

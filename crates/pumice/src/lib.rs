@@ -116,6 +116,7 @@ mod snapshot;
 mod state;
 pub mod stats;
 mod table_output;
+pub mod trace;
 mod transactions;
 mod ttl;
 mod typed;
@@ -132,6 +133,7 @@ pub use db::at::{At, Timestamp};
 pub use db::builder::DbBuilder;
 pub use db::file_api::{CompactedFiles, KeyRange};
 pub use db::forms::futures::DbFuture;
+pub use db::replay::{Replayer, TraceResult};
 pub use db::sst_file_reader::SstFileReader;
 pub use db::store::Store;
 pub use db::stream::EntryStream;
@@ -173,6 +175,7 @@ pub use stats::listener::{
     WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
+pub use trace::ReplayOptions;
 pub use transactions::{
     OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
     OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, Transaction,

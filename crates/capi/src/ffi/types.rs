@@ -88,6 +88,8 @@ pub type rocksdb_memory_consumers_t = MemoryConsumers;
 pub type rocksdb_file_checksum_gen_factory_t = ChecksumFactory;
 pub type rocksdb_sst_partitioner_factory_t = Partitioner;
 pub type rocksdb_walfilter_t = WalFilter;
+pub type rocksdb_trace_reader_t = TraceFile;
+pub type rocksdb_replayer_t = CallReplayer;
 pub type rocksdb_hyper_clock_cache_options_t = HyperClockOptions;
 
 /// Options, and the listeners that each database gets a copy of.
@@ -107,6 +109,13 @@ impl Fields for Options {
         self.values.store_mut()
     }
 }
+
+/// A trace's file; None once it is closed.
+pub struct TraceFile(pub Option<Box<dyn pumice::trace::TraceReader>>);
+
+/// What makes the calls of a trace again.
+#[derive(Debug)]
+pub struct CallReplayer(pub pumice::Replayer);
 
 /// A column family of an open database.
 #[derive(Clone, Debug)]

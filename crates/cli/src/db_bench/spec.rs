@@ -226,6 +226,13 @@ impl Spec {
                 return Err((*words).into());
             }
         }
+        if flags.block_cache_trace_sampling_frequency <= 0 {
+            return Err("Block cache trace sampling frequency must be higher than 0.".into());
+        }
+        if flags.block_cache_trace_max_trace_file_size_in_bytes <= 0 {
+            let words = "The maximum file size for block cache tracing must be higher than 0.";
+            return Err(words.into());
+        }
         if self.name == "randomtransaction" && flags.num_multi_db > 1 {
             let words = "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1.";
             return Err(words.into());

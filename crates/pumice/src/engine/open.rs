@@ -32,6 +32,7 @@ use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::parts::Directory;
 use crate::stats::ContainedLogger;
+use crate::trace::{Traces, trace_files};
 use crate::version::family::ColumnFamily;
 
 /// Name of the column family that every database has.
@@ -91,14 +92,17 @@ pub(crate) fn open(
     let mark = Mark::new();
     pumice_port::os::watch_forks();
     mark.check_may_lock()?;
-    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    let (mut options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    let traces = Arc::new(Traces::default());
+    options.file_system = trace_files(options.file_system, &traces.io);
+    let traces = &traces;
     activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } => {
-            open_once(&options, path, &descriptors, mode, mark, None)
+            open_once(&options, path, &descriptors, mode, (mark, traces), None)
         }
         // Another process may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
-            open_once(&options, path, &descriptors, mode, mark, Some(stamp))
+            open_once(&options, path, &descriptors, mode, (mark, traces), Some(stamp))
         }),
     })
 }
@@ -108,7 +112,7 @@ fn open_once(
     path: &Path,
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode<'_>,
-    mark: Mark,
+    (mark, traces): (Mark, &Arc<Traces>),
     stamp: Option<Stamp>,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
@@ -142,6 +146,7 @@ fn open_once(
         info_log,
         lock,
         mark,
+        traces: Arc::clone(traces),
     })?;
     let db = Arc::new(inner);
     db.life.me.get_or_init(|| Arc::downgrade(&db));

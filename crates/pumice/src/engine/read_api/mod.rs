@@ -1,5 +1,7 @@
 //! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
+mod traced;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -215,6 +217,7 @@ pub(crate) fn get_operands(
     db.check_snapshot(options)?;
     db.life.check_caller()?;
     fiber::spend(cost::GET);
+    db.trace_get(cf, key);
     let time = read_time(cf, options)?;
     let timed = time.map(|time| stamped(key, time));
     let key = timed.as_deref().unwrap_or(key);
@@ -282,7 +285,7 @@ impl DbInner {
         self.life.check_caller()?;
         fiber::spend(cost::GET);
         if cf.timestamp_size > 0 || options.timestamp.is_some() {
-            let found = self.get_at(options, cf, key)?;
+            let found = self.get_at_traced(options, cf, key)?;
             return Ok(found.map(|(value, _)| value));
         }
         if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
@@ -371,7 +374,11 @@ impl DbInner {
         let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
             get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
         };
-        observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+        self.trace_get(cf, key);
+        let at_snapshot = options.snapshot.is_some();
+        self.reports.traces.blocks.during(key, at_snapshot, || {
+            observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+        })
     }
 
     /// The values of several keys in one state.
@@ -382,6 +389,9 @@ impl DbInner {
     ) -> Vec<Result<Option<W>>> {
         if keys.is_empty() {
             return Vec::new();
+        }
+        if perf::is_any() {
+            self.trace_multi_get(keys);
         }
         if options.timestamp.is_some() || keys.iter().any(|(cf, _)| cf.data.timestamp_size > 0) {
             let found = self.multi_get_at::<W>(options, keys);

@@ -141,6 +141,7 @@ pub use db::view::DbView;
 pub use engine::export_family::ExportImportFilesMetadata;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+pub use engine::open_and_compact::{OpenAndCompactOptions, open_and_compact};
 pub use engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, StorageFileType};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,

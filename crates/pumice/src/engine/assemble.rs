@@ -101,7 +101,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
         // A secondary's memtables are not flushed, so writers may not be made to wait for that.
-        let counted = manager.clone().filter(|_| !matches!(a.mode, Mode::Secondary { .. }));
+        let counted = manager.clone().filter(|_| !a.mode.is_guest());
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
     }
@@ -154,7 +154,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             fs: a.fs,
             read_only: !a.mode.writes(),
             two_phase: a.mode == Mode::TwoPhase,
-            secondary: matches!(a.mode, Mode::Secondary { .. }),
+            secondary: a.mode.is_guest(),
             db_id: a.db_id,
             session_id,
             lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),

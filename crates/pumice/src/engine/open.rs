@@ -97,7 +97,7 @@ pub(crate) fn open(
     options.file_system = trace_files(options.file_system, &traces.io);
     let traces = &traces;
     activity::during(IoActivity::DbOpen, || match mode {
-        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } => {
+        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } | Mode::Worker { .. } => {
             open_once(&options, path, &descriptors, mode, (mark, traces), None)
         }
         // Another process may be writing.
@@ -120,7 +120,7 @@ fn open_once(
     let wal_dir = directories(options, path, descriptors, mode)?;
     let recovered = match exists {
         // The files found only have to be consistent: a catch-up follows.
-        true if matches!(mode, Mode::Secondary { .. }) => {
+        true if mode.is_guest() => {
             read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
         }
         true => recover(options, path, &wal_dir, descriptors, mode)?,
@@ -167,6 +167,8 @@ fn open_once(
             db.start_read_only(error_if_wal_exists, until, stamp)?;
         }
         Mode::Secondary { .. } => secondary::start(&db)?,
+        // It reads the files of one version only.
+        Mode::Worker { .. } => {}
     }
     if !exists {
         check_direct(options, path)?;
@@ -336,7 +338,7 @@ fn open_info_log(
     let place = match (&options.info_log, mode) {
         (Some(log), _) => return Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => return Ok(None),
-        (None, Mode::Secondary { path }) => path,
+        (None, Mode::Secondary { path } | Mode::Worker { path }) => path,
         (None, Mode::ReadWrite | Mode::TwoPhase) => path,
     };
     let log = crate::stats::InfoLog::open(Arc::clone(fs), place, &options.info_log_settings())?;

@@ -18,10 +18,11 @@ use crate::ffi::generated::{
 use crate::ffi::into::{Copied, New};
 use crate::ffi::listener::Listener;
 use crate::ffi::macros::c_api;
-use crate::ffi::service::{CService, CancelFn, InstallationFn, ScheduleFn, WaitFn};
+use crate::ffi::service::{
+    CService, CancelFn, InstallationFn, ScheduleFn, Service, ServiceOverride, WaitFn, WorkerOptions,
+};
 use crate::ffi::types::{
     ChecksumFactory, Filter, FilterFactory, InfoLogger, Merge, Options, Order, Partitioner, Prefix,
-    Service, ServiceOverride, WorkerOptions,
 };
 
 fn compact(

@@ -1,6 +1,8 @@
 //! Compaction services of C.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::Arc;
 
 use pumice::options::{
     CompactionService, CompactionServiceJobInfo, CompactionServiceJobStatus as Status,
@@ -15,6 +17,7 @@ use super::handle;
 use crate::ffi::generated::{
     rocksdb_compactionservice_jobinfo_t, rocksdb_compactionservice_scheduleresponse_t,
 };
+use crate::ffi::types::Options;
 
 /// Takes a job: what it is, the input, its length; null for a failure.
 pub type ScheduleFn = Option<
@@ -47,6 +50,41 @@ pub struct CService {
     pub cancel: CancelFn,
     /// See [`InstallationFn`].
     pub installation: InstallationFn,
+}
+
+/// What does compactions elsewhere.
+pub struct Service(pub Arc<CService>);
+
+/// The objects of a worker.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceOverride {
+    /// The objects.
+    pub options: Options,
+    /// Settings by name.
+    pub options_map: BTreeMap<String, String>,
+}
+
+/// Options of `open_and_compact`.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    store: Store,
+    /// Ends the call.
+    pub canceled: Option<pumice::CancelFlag>,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions { store: Store::named("open_and_compact_options"), canceled: None }
+    }
+}
+
+impl Fields for WorkerOptions {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
 }
 
 fn status(number: i64) -> Status {

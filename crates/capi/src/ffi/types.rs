@@ -22,6 +22,7 @@ use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
 use crate::ffi::progress::{LeftOut, Progress};
+use crate::ffi::service;
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -88,9 +89,9 @@ pub type rocksdb_memory_consumers_t = MemoryConsumers;
 pub type rocksdb_file_checksum_gen_factory_t = ChecksumFactory;
 pub type rocksdb_sst_partitioner_factory_t = Partitioner;
 pub type rocksdb_walfilter_t = WalFilter;
-pub type rocksdb_compactionservice_t = Service;
-pub type rocksdb_compaction_service_options_override_t = ServiceOverride;
-pub type rocksdb_open_and_compact_options_t = WorkerOptions;
+pub type rocksdb_compactionservice_t = service::Service;
+pub type rocksdb_compaction_service_options_override_t = service::ServiceOverride;
+pub type rocksdb_open_and_compact_options_t = service::WorkerOptions;
 pub type rocksdb_trace_reader_t = TraceFile;
 pub type rocksdb_replayer_t = CallReplayer;
 pub type rocksdb_hyper_clock_cache_options_t = HyperClockOptions;
@@ -110,41 +111,6 @@ impl Fields for Options {
     }
     fn store_mut(&mut self) -> &mut Store {
         self.values.store_mut()
-    }
-}
-
-/// What does compactions elsewhere.
-pub struct Service(pub Arc<crate::ffi::service::CService>);
-
-/// The objects of a worker.
-#[derive(Clone, Debug, Default)]
-pub struct ServiceOverride {
-    /// The objects.
-    pub options: Options,
-    /// Settings by name.
-    pub options_map: std::collections::BTreeMap<String, String>,
-}
-
-/// Options of `open_and_compact`.
-#[derive(Clone, Debug)]
-pub struct WorkerOptions {
-    store: Store,
-    /// Ends the call.
-    pub canceled: Option<pumice::CancelFlag>,
-}
-
-impl Default for WorkerOptions {
-    fn default() -> Self {
-        WorkerOptions { store: Store::named("open_and_compact_options"), canceled: None }
-    }
-}
-
-impl Fields for WorkerOptions {
-    fn store(&self) -> &Store {
-        &self.store
-    }
-    fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
     }
 }
 

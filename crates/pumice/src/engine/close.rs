@@ -147,7 +147,7 @@ impl DbInner {
             state.jobs.saving = true;
             all_ids(&state)
         };
-        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        let flush = FlushOptions { wait: true, allow_write_stall: true, ..FlushOptions::default() };
         self.flush_families(&flush, &ids, FlushReason::ShutDown)
     }
 

@@ -363,24 +363,6 @@ impl DbInner {
         Ok(newer == Newer::Yes)
     }
 
-    /// [`DbInner::get`] when it is counted or timed.
-    #[inline(never)]
-    fn get_observed<W: PointAnswer>(
-        &self,
-        options: &ReadOptions,
-        cf: &CfData,
-        key: &[u8],
-    ) -> Result<Option<W>> {
-        let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
-            get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
-        };
-        self.trace_get(cf, key);
-        let at_snapshot = options.snapshot.is_some();
-        self.reports.traces.blocks.during(key, at_snapshot, || {
-            observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
-        })
-    }
-
     /// The values of several keys in one state.
     pub(crate) fn multi_get<W: PointAnswer>(
         &self,

@@ -13,6 +13,8 @@ fn a_service_compacts() {
     fill(&db, 2000);
     let view = db.snapshot();
     fill(&db, 2000);
+    db.delete("key000009").unwrap();
+    db.flush().unwrap();
     let (before, seen) = (contents(&db), db.get("key000001").unwrap());
     compact(&db).unwrap();
     assert_eq!(service.failures(), Vec::<String>::new());
@@ -20,7 +22,7 @@ fn a_service_compacts() {
     assert_eq!(contents(&db), before);
     assert_eq!(db.get("key000001").unwrap(), seen);
     let read = pumice::ReadOptions { snapshot: Some(view), ..Default::default() };
-    assert!(db.get_opt(&read, "key000008").unwrap().is_some(), "versions of snapshots are kept");
+    assert!(db.get_opt(&read, "key000009").unwrap().is_some(), "versions of snapshots are kept");
     let info = service.seen.lock()[0].clone();
     assert_eq!((&info.cf_name[..], info.cf_id), ("default", 0));
     assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);

@@ -3,7 +3,8 @@
 //! Thread safety: a tracer is called from any thread, at most once per block and use. Nothing here
 //! reads files.
 
-use pumice_base::key::{InternalKey, TRAILER_LEN};
+use pumice_base::UserKey;
+use pumice_base::key::InternalKey;
 
 use crate::handle::BlockKind;
 use crate::read::block::GlobalSeqno;
@@ -62,8 +63,8 @@ impl BlockAccess<'_> {
         while cursor.valid() {
             entries.count += 1;
             let key = cursor.key();
-            let is_it =
-                key.len() >= TRAILER_LEN && InternalKey::new(key).user_key().as_bytes() == user_key;
+            let found = InternalKey::checked(key).map(InternalKey::user_key);
+            let is_it = found.is_some_and(|found| found.has_bytes_of(UserKey::new(user_key)));
             if is_it && entries.found_bytes.is_none() {
                 let bytes = key.len() + cursor.value(block).len();
                 entries.found_bytes = Some(bytes as u64);

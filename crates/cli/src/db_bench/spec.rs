@@ -185,6 +185,21 @@ pub fn names() -> String {
     names.join(", ")
 }
 
+fn check_block_cache_trace(flags: &Flags) -> Result<(), String> {
+    let rules = [
+        (
+            flags.block_cache_trace_sampling_frequency <= 0,
+            "Block cache trace sampling frequency must be higher than 0.",
+        ),
+        (
+            flags.block_cache_trace_max_trace_file_size_in_bytes <= 0,
+            "The maximum file size for block cache tracing must be higher than 0.",
+        ),
+    ];
+    let broken = rules.iter().find(|(broken, _)| *broken);
+    broken.map_or(Ok(()), |(_, words)| Err((*words).into()))
+}
+
 impl Spec {
     /// Workers as the flags want them, the background writer left out.
     pub fn workers(&self, flags: &Flags) -> usize {
@@ -226,13 +241,7 @@ impl Spec {
                 return Err((*words).into());
             }
         }
-        if flags.block_cache_trace_sampling_frequency <= 0 {
-            return Err("Block cache trace sampling frequency must be higher than 0.".into());
-        }
-        if flags.block_cache_trace_max_trace_file_size_in_bytes <= 0 {
-            let words = "The maximum file size for block cache tracing must be higher than 0.";
-            return Err(words.into());
-        }
+        check_block_cache_trace(flags)?;
         if self.name == "randomtransaction" && flags.num_multi_db > 1 {
             let words = "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1.";
             return Err(words.into());

@@ -8,12 +8,15 @@ use pumice_binding::database::Database;
 use crate::callbacks::trace_writer::{JavaTraceWriter, Writes};
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
+use crate::ffi::handle;
 use crate::ffi::into::New;
-use crate::objects::TraceFile;
+use crate::objects::{Slice, TraceFile};
 
 /// Java: AbstractTraceWriter.createNewTraceWriter this
 pub fn new_writer(env: Env<'_>, writer: Object<'_>) -> Result<New<TraceFile>> {
-    Ok(New(TraceFile(Arc::new(JavaTraceWriter::new(env, writer)?))))
+    let give = |record: &[u8]| handle::give(Slice::new(record.to_vec()));
+    let end = |slice| handle::take::<Slice>(slice).map(drop);
+    Ok(New(TraceFile(Arc::new(JavaTraceWriter::new(env, writer, (give, end))?))))
 }
 
 /// Java: RocksDB.startTrace

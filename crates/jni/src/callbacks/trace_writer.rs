@@ -11,9 +11,10 @@ use pumice::{Error, Result as EngineResult};
 use super::text_of;
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Method, Object};
-use crate::ffi::handle;
 use crate::ffi::vm::{self, Global};
-use crate::objects::Slice;
+
+/// How a slice for Java is made of bytes, which gives its handle, and ended.
+pub type Slices = (fn(&[u8]) -> i64, fn(i64) -> Result<()>);
 
 /// See the module.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct JavaTraceWriter {
     write: Method,
     close: Method,
     size: Method,
+    slices: Slices,
 }
 
 impl JavaTraceWriter {
@@ -29,9 +31,10 @@ impl JavaTraceWriter {
     ///
     /// # Errors
     /// A Java exception.
-    pub fn new(env: Env<'_>, object: Object<'_>) -> Result<JavaTraceWriter> {
+    pub fn new(env: Env<'_>, object: Object<'_>, slices: Slices) -> Result<JavaTraceWriter> {
         let class = env.class_of(object);
         Ok(JavaTraceWriter {
+            slices,
             object: Global::new(env, object),
             write: env.method(class, "writeProxy", "(J)S")?,
             close: env.method(class, "closeWriterProxy", "()S")?,
@@ -69,10 +72,11 @@ impl TraceWriter for Writes {
     fn write(&mut self, record: &[u8]) -> EngineResult<()> {
         let status = call(|env| {
             // Java's object does not own it.
-            let slice = handle::give(Slice::new(record.to_vec()));
+            let (give, end) = self.0.slices;
+            let slice = give(record);
             let status =
                 env.call_short(self.0.object.object(), self.0.write, &[jvalue { j: slice }]);
-            drop(handle::take::<Slice>(slice)?);
+            end(slice)?;
             status
         });
         checked(status?)

@@ -155,8 +155,6 @@ pub(crate) struct SubcompactionResult {
     pub cpu_micros: u64,
     /// The share of helpers in it.
     pub helper_cpu_micros: u64,
-    /// How many entries were read is not known of all.
-    pub uncounted: bool,
     /// Subcompactions summed up here.
     pub parts: usize,
 }
@@ -264,7 +262,6 @@ fn compact(
         blobs_in,
         blobs_out: writer.blobs_out,
         blob_files: writer.blob_files,
-        uncounted: false,
         parts: 1,
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,

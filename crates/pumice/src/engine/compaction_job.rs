@@ -299,7 +299,6 @@ impl DbInner {
             sum.cpu_micros += part.cpu_micros;
             sum.parts += part.parts;
             sum.counts += part.counts;
-            sum.uncounted |= part.uncounted;
             sum.blobs_in.merge(part.blobs_in);
             sum.blobs_out.merge(part.blobs_out);
             sum.blob_files.extend(part.blob_files);
@@ -311,7 +310,7 @@ impl DbInner {
                 self.dir.fs.sync_dir(work.cf.dirs.dir(blobs))?;
             }
         }
-        if self.options().compaction_verify_record_count && !sum.uncounted {
+        if self.options().compaction_verify_record_count && !sum.counts.uncounted {
             work.verify_entry_count(sum.counts.entries_in)?;
         }
         if work.cf.is_dropped() {

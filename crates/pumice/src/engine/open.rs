@@ -155,13 +155,7 @@ fn open_once(
     dropped.iter().for_each(|tail| db.reports.dropped_tail(tail));
     match mode {
         Mode::ReadWrite | Mode::TwoPhase => {
-            if let Err(error) = db.start_writable(exists, descriptors) {
-                db.undo_open();
-                return Err(error);
-            }
-            if let Some(manager) = &db.resources.write_buffer_manager {
-                manager.add_user(Arc::downgrade(&db) as _);
-            }
+            start_writing(&db, exists, descriptors)?;
         }
         Mode::ReadOnly { error_if_wal_exists, until } => {
             db.start_read_only(error_if_wal_exists, until, stamp)?;
@@ -179,6 +173,22 @@ fn open_once(
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))
+}
+
+/// Recovers a database that is to be written.
+fn start_writing(
+    db: &Arc<DbInner>,
+    exists: bool,
+    descriptors: &[ColumnFamilyDescriptor],
+) -> Result<()> {
+    if let Err(error) = db.start_writable(exists, descriptors) {
+        db.undo_open();
+        return Err(error);
+    }
+    if let Some(manager) = &db.resources.write_buffer_manager {
+        manager.add_user(Arc::downgrade(db) as _);
+    }
+    Ok(())
 }
 
 /// The directory of the logs. It and those of tables are made when they are missing and anything is

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | to do it here, to either question | it is done here |
 //! | failed, or aborted | the compaction ends with that error and is tried again later |
-//! | done, but the result cannot be read, or a table is missing or not what the result says | it is done here, and the tables are discarded |
+//! | done, but the result cannot be read, or a table is not what it says | it is done here |
 //! | done | the tables are renamed into the directory and installed like any others |
 //!
 //! A table has a number of this database, which it keeps as a pending output, before it gets its
@@ -20,7 +20,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::key::TRAILER_LEN;
 use pumice_base::{Error, InternalKey, Result};
 use pumice_manifest::FileMetaData;
 use pumice_port::thread;
@@ -175,9 +174,9 @@ impl DbInner {
             files: files?,
             counts: IterationCounts {
                 entries_in: result.entries_in.unwrap_or(0),
+                uncounted: result.entries_in.is_none(),
                 ..IterationCounts::default()
             },
-            uncounted: result.entries_in.is_none(),
             cpu_micros: result.cpu_micros,
             parts: 1,
             ..SubcompactionResult::default()
@@ -283,11 +282,13 @@ fn failure(bytes: &[u8]) -> Error {
 /// The table must have so many entries, the first and the last of them within its bounds.
 fn check_table(job: &JobContext, meta: &FileMetaData, num_entries: u64) -> Result<()> {
     let order = &job.cf.icmp;
-    let (smallest, largest) = (InternalKey::new(&meta.smallest), InternalKey::new(&meta.largest));
-    let whole = |key: &[u8]| key.len() > TRAILER_LEN;
-    if !whole(&meta.smallest) || !whole(&meta.largest) || order.compare(smallest, largest).is_gt() {
+    let bounds = (InternalKey::checked(&meta.smallest), InternalKey::checked(&meta.largest));
+    let ordered = |(smallest, largest): &(InternalKey<'_>, InternalKey<'_>)| {
+        order.compare(*smallest, *largest).is_le()
+    };
+    let Some((smallest, largest)) = bounds.0.zip(bounds.1).filter(ordered) else {
         return Err(Error::corruption("its bounds are no keys in order"));
-    }
+    };
     let tables = job.cf.tables();
     let table = tables.table_at(meta, job.pick.output_level)?;
     let found = meta.stats().num_entries;

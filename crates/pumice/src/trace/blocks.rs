@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed};
 use pumice_base::hash::hash64;
-use pumice_base::key::TRAILER_LEN;
+use pumice_base::key::{MAX_SEQUENCE, seek_key};
 use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::{IoActivity, activity};
 use pumice_port::time::wall_micros;
@@ -170,17 +170,26 @@ pub struct BlockTraceRecord {
     pub is_cache_hit: bool,
     /// It is not put there.
     pub no_insert: bool,
-    /// Of point reads: their number, which their blocks have in common.
+    /// Of point reads.
+    pub lookup: BlockLookup,
+}
+
+/// What a point read looks for in a block; zeros and nothing for other uses.
+///
+/// Example: that of [`BlockTraceReader`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockLookup {
+    /// Its number, which its blocks have in common.
     pub get_id: u64,
-    /// Of point reads: they read a snapshot.
+    /// It reads a snapshot.
     pub get_from_user_specified_snapshot: bool,
-    /// Of point reads: the internal key that is sought.
+    /// The internal key that is sought.
     pub referenced_key: Vec<u8>,
-    /// Of point reads in data blocks: bytes of the entry.
+    /// In data blocks: bytes of the entry.
     pub referenced_data_size: u64,
-    /// Of point reads in data blocks: entries of the block.
+    /// In data blocks: entries of the block.
     pub num_keys_in_block: u64,
-    /// Of point reads in data blocks: the key is there.
+    /// In data blocks: the key is there.
     pub referenced_key_exist_in_block: bool,
 }
 
@@ -195,13 +204,13 @@ impl BlockTraceRecord {
         put_fixed64(&mut payload, self.sst_fd_number);
         payload.extend([self.caller as u8, self.is_cache_hit.into(), self.no_insert.into()]);
         if self.caller.is_point_read() {
-            put_fixed64(&mut payload, self.get_id);
-            payload.push(self.get_from_user_specified_snapshot.into());
-            put_length_prefixed(&mut payload, &self.referenced_key);
+            put_fixed64(&mut payload, self.lookup.get_id);
+            payload.push(self.lookup.get_from_user_specified_snapshot.into());
+            put_length_prefixed(&mut payload, &self.lookup.referenced_key);
             if self.block_type == BlockType::Data {
-                put_fixed64(&mut payload, self.referenced_data_size);
-                put_fixed64(&mut payload, self.num_keys_in_block);
-                payload.push(self.referenced_key_exist_in_block.into());
+                put_fixed64(&mut payload, self.lookup.referenced_data_size);
+                put_fixed64(&mut payload, self.lookup.num_keys_in_block);
+                payload.push(self.lookup.referenced_key_exist_in_block.into());
             }
         }
         record(self.micros, self.block_type as u8, &payload)
@@ -221,21 +230,16 @@ impl BlockTraceRecord {
             caller: TableReaderCaller::from_byte(input.u8()?)?,
             is_cache_hit: input.u8()? != 0,
             no_insert: input.u8()? != 0,
-            get_id: 0,
-            get_from_user_specified_snapshot: false,
-            referenced_key: Vec::new(),
-            referenced_data_size: 0,
-            num_keys_in_block: 0,
-            referenced_key_exist_in_block: false,
+            lookup: BlockLookup::default(),
         };
         if record.caller.is_point_read() {
-            record.get_id = input.fixed64()?;
-            record.get_from_user_specified_snapshot = input.u8()? != 0;
-            record.referenced_key = input.length_prefixed()?.to_vec();
+            record.lookup.get_id = input.fixed64()?;
+            record.lookup.get_from_user_specified_snapshot = input.u8()? != 0;
+            record.lookup.referenced_key = input.length_prefixed()?.to_vec();
             if record.block_type == BlockType::Data {
-                record.referenced_data_size = input.fixed64()?;
-                record.num_keys_in_block = input.fixed64()?;
-                record.referenced_key_exist_in_block = input.u8()? != 0;
+                record.lookup.referenced_data_size = input.fixed64()?;
+                record.lookup.num_keys_in_block = input.fixed64()?;
+                record.lookup.referenced_key_exist_in_block = input.u8()? != 0;
             }
         }
         Some(record)
@@ -264,7 +268,7 @@ impl BlockTraceRecord {
 /// let used: Vec<_> = used.collect::<Result<_, _>>()?;
 /// let data = used.iter().find(|block| block.block_type == BlockType::Data).unwrap();
 /// assert_eq!(data.caller, TableReaderCaller::UserGet);
-/// assert!(data.referenced_key_exist_in_block && data.num_keys_in_block == 1);
+/// assert!(data.lookup.referenced_key_exist_in_block && data.lookup.num_keys_in_block == 1);
 /// # db.close()
 /// # }
 /// ```
@@ -396,25 +400,19 @@ impl BlockTracer for FamilyTracer {
             caller,
             is_cache_hit: access.hit,
             no_insert: access.no_insert,
-            get_id: 0,
-            get_from_user_specified_snapshot: false,
-            referenced_key: Vec::new(),
-            referenced_data_size: 0,
-            num_keys_in_block: 0,
-            referenced_key_exist_in_block: false,
+            lookup: BlockLookup::default(),
         };
         if let Some(lookup) = lookup::current().filter(|_| caller.is_point_read()) {
             let entries = access.entries(&lookup.user_key);
-            record.get_id = lookup.number;
-            record.get_from_user_specified_snapshot = lookup.at_snapshot;
-            record.referenced_data_size = entries.found_bytes.unwrap_or(0);
-            record.num_keys_in_block = entries.count;
-            record.referenced_key_exist_in_block = entries.found_bytes.is_some();
-            record.referenced_key = entries.found;
-            if record.referenced_key.is_empty() {
-                record.referenced_key = lookup.user_key;
-                // As for the newest version; readers cut it off.
-                record.referenced_key.extend([0xff; TRAILER_LEN]);
+            record.lookup.get_id = lookup.number;
+            record.lookup.get_from_user_specified_snapshot = lookup.at_snapshot;
+            record.lookup.referenced_data_size = entries.found_bytes.unwrap_or(0);
+            record.lookup.num_keys_in_block = entries.count;
+            record.lookup.referenced_key_exist_in_block = entries.found_bytes.is_some();
+            record.lookup.referenced_key = entries.found;
+            if record.lookup.referenced_key.is_empty() {
+                // As for the newest version; readers cut that off.
+                record.lookup.referenced_key = seek_key(&lookup.user_key[..], MAX_SEQUENCE);
             }
         }
         self.trace.switch.note(|| true, || record.encode());
@@ -440,12 +438,14 @@ mod tests {
             caller,
             is_cache_hit: true,
             no_insert: false,
-            get_id: if point { 9 } else { 0 },
-            get_from_user_specified_snapshot: point,
-            referenced_key: if point { b"key12345678".to_vec() } else { Vec::new() },
-            referenced_data_size: if point && data { 50 } else { 0 },
-            num_keys_in_block: if point && data { 40 } else { 0 },
-            referenced_key_exist_in_block: point && data,
+            lookup: BlockLookup {
+                get_id: if point { 9 } else { 0 },
+                get_from_user_specified_snapshot: point,
+                referenced_key: if point { b"key12345678".to_vec() } else { Vec::new() },
+                referenced_data_size: if point && data { 50 } else { 0 },
+                num_keys_in_block: if point && data { 40 } else { 0 },
+                referenced_key_exist_in_block: point && data,
+            },
         }
     }
 

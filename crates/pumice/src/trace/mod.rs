@@ -38,7 +38,7 @@ use pumice_port::time::wall_micros;
 
 use crate::lock_order;
 
-pub use blocks::{BlockTraceReader, BlockTraceRecord, BlockType, TableReaderCaller};
+pub use blocks::{BlockLookup, BlockTraceReader, BlockTraceRecord, BlockType, TableReaderCaller};
 pub use file::{FileTraceReader, FileTraceWriter, TraceReader, TraceWriter};
 pub use io::{IoTraceReader, IoTraceRecord};
 pub use options::{BlockCacheTraceOptions, ReplayOptions, TraceFilter, TraceOptions};

@@ -92,7 +92,7 @@ impl Default for BlockCacheTraceOptions {
 
 /// How a trace is replayed.
 ///
-/// Example: that of [`crate::Replayer`].
+/// Example: that of [`Replayer`](crate::Replayer).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayOptions {
     /// Tasks that make the calls; with more than one their order may change.

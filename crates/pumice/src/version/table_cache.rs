@@ -157,13 +157,13 @@ impl OpenTables {
         dir: PathBuf,
         ids: (String, String),
         traces: Arc<Traces>,
-    ) -> Self {
+    ) -> Arc<Self> {
         let statistics = options.statistics.clone();
         let receiver = |last_level| {
             let statistics = Arc::clone(statistics.as_ref()?);
             Some(Arc::new(TableTickers::new(statistics, last_level)) as Arc<dyn TableStats>)
         };
-        OpenTables {
+        Arc::new(OpenTables {
             fs: Arc::clone(&options.file_system),
             own: dir,
             ids,
@@ -179,7 +179,7 @@ impl OpenTables {
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::ranked(&lock_order::OPEN_TABLES, Recent::default()),
             traces,
-        }
+        })
     }
 
     /// Changes the limit, and closes files beyond it.

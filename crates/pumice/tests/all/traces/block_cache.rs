@@ -54,16 +54,21 @@ fn uses_of_blocks_are_noted() {
     assert!(!data[0].is_cache_hit && data[1].is_cache_hit);
     for used in &data {
         assert_eq!((&used.cf_name[..], used.cf_id, used.level), ("default", 0, 0));
-        assert_eq!(used.referenced_key[..4], key);
-        assert!(used.referenced_key_exist_in_block && used.referenced_data_size > 100);
-        assert!((20..60).contains(&used.num_keys_in_block), "{used:?}");
-        assert!(used.get_id > 0 && !used.get_from_user_specified_snapshot);
+        assert_eq!(used.lookup.referenced_key[..4], key);
+        assert!(
+            used.lookup.referenced_key_exist_in_block && used.lookup.referenced_data_size > 100
+        );
+        assert!((20..60).contains(&used.lookup.num_keys_in_block), "{used:?}");
+        assert!(used.lookup.get_id > 0 && !used.lookup.get_from_user_specified_snapshot);
         assert_eq!(used.block_key, data[0].block_key);
     }
-    assert_ne!(data[0].get_id, data[1].get_id);
+    assert_ne!(data[0].lookup.get_id, data[1].lookup.get_id);
     for kind in [BlockType::Index, BlockType::Filter] {
         let used = by(TableReaderCaller::UserGet, kind);
-        assert!(used.len() >= 2 && used.iter().all(|r| r.num_keys_in_block == 0), "{kind:?}");
+        assert!(
+            used.len() >= 2 && used.iter().all(|r| r.lookup.num_keys_in_block == 0),
+            "{kind:?}"
+        );
     }
     assert_eq!(by(TableReaderCaller::UserMultiGet, BlockType::Data).len(), 1);
     assert!(!by(TableReaderCaller::UserIterator, BlockType::Data).is_empty());

@@ -162,9 +162,9 @@ fn their_traces_of_blocks_and_files_are_read() {
         .filter(|r| r.caller == TableReaderCaller::UserGet && r.block_type == BlockType::Data)
         .collect();
     assert_eq!(gets.len(), 100, "{used:#?}");
-    let there = gets.iter().filter(|r| r.referenced_key_exist_in_block).count();
-    assert!(there >= 99 && gets.iter().all(|r| r.num_keys_in_block > 10), "{:#?}", gets[0]);
-    assert!(gets.iter().all(|r| r.cf_name == "default" && r.get_id > 0));
+    let there = gets.iter().filter(|r| r.lookup.referenced_key_exist_in_block).count();
+    assert!(there >= 99 && gets.iter().all(|r| r.lookup.num_keys_in_block > 10), "{:#?}", gets[0]);
+    assert!(gets.iter().all(|r| r.cf_name == "default" && r.lookup.get_id > 0));
 
     let done = operations(&posix(), &files);
     for operation in ["NewWritableFile", "Append", "GetFileSize", "Close", "Read"] {
@@ -188,7 +188,7 @@ fn their_traces_of_blocks_and_files_are_read() {
     let ours = uses(&posix(), &blocks);
     let data = ours.iter().find(|r| r.block_type == BlockType::Data).unwrap();
     assert_eq!(data.block_key.len(), gets[0].block_key.len());
-    assert_eq!(data.referenced_key.len(), gets[0].referenced_key.len());
-    assert_eq!(data.referenced_key[..5], gets[7].referenced_key[..5]);
-    assert_eq!(data.referenced_data_size, gets[7].referenced_data_size);
+    assert_eq!(data.lookup.referenced_key.len(), gets[0].lookup.referenced_key.len());
+    assert_eq!(data.lookup.referenced_key[..5], gets[7].lookup.referenced_key[..5]);
+    assert_eq!(data.lookup.referenced_data_size, gets[7].lookup.referenced_data_size);
 }

@@ -4,7 +4,7 @@ use pumice::trace::{
     BlockCacheTraceOptions, FileTraceReader, FileTraceWriter, TraceFilter, TraceOptions,
     TraceReader, TraceWriter,
 };
-use pumice::{Error, ReplayOptions, Result};
+use pumice::{Error, ErrorKind, ReplayOptions, Result};
 use pumice_binding::database::Database;
 use pumice_binding::env::Env;
 use pumice_binding::store::{Fields, Store};
@@ -52,12 +52,18 @@ c_api! {
 
     fn rocksdb_trace_reader_read(
         file: &mut TraceFile, length: Out<'_, usize>, errptr: Fail
-    ) -> Copied {
+    ) -> Option<Copied> {
         let mut length = length;
         length.set(0);
-        let record = open(file)?.read()?;
-        length.set(record.len());
-        Ok(Copied::of(&record))
+        match open(file)?.read() {
+            // The end is no error.
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok(None),
+            record => {
+                let record = record?;
+                length.set(record.len());
+                Ok(Some(Copied::of(&record)))
+            }
+        }
     }
 
     fn rocksdb_trace_reader_reset(file: &mut TraceFile, errptr: Fail) {

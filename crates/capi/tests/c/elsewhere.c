@@ -56,7 +56,7 @@ static void records(const char* name, int payloads) {
   int count = 0;
   for (;;) {
     char* record = rocksdb_trace_reader_read(reader, &n, &err);
-    if (err) break;
+    if (err || !record) break;
     if (count++ == 0) printf("first type %d\n", record[8]);
     else if (payloads && record[8] != 2) {
       /* The header of a batch has its sequence number, which says nothing. */
@@ -215,7 +215,7 @@ static rocksdb_compactionservice_scheduleresponse_t* schedule(
 static int wait_for(void* state, const char* id, char** result, size_t* size) {
   struct service* s = state;
   printf("wait %s %d\n", id, strcmp(id, s->id) == 0);
-  char command[20000];
+  char command[30000];
   const char* libraries = getenv("SHOW_WORKER");
   if (!libraries) libraries = getenv("LD_LIBRARY_PATH");
   char out[4096], input[4096], output[4096];

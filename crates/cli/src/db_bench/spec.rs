@@ -177,7 +177,7 @@ pub const SPECS: &[Spec] = &[
 ];
 
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
-pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact")];
+pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact that is resumed")];
 
 /// The names that `--help` lists.
 pub fn names() -> String {
@@ -358,7 +358,8 @@ mod tests {
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
         let error = parse("openandcompact").unwrap_err();
         assert!(
-            error.contains("'openandcompact'") && error.ends_with("it needs OpenAndCompact"),
+            error.contains("'openandcompact'")
+                && error.ends_with("it needs OpenAndCompact that is resumed"),
             "{error}"
         );
         assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));

@@ -182,8 +182,7 @@ impl Replayer {
         options: &ReplayOptions,
         told: &(dyn Fn(&TraceRecord, &Result<TraceResult>) + Sync),
     ) -> Result<()> {
-        // Not a number is not above 0 either.
-        if !(options.fast_forward > 0.0) {
+        if options.fast_forward <= 0.0 || options.fast_forward.is_nan() {
             return Err(Error::invalid_argument("Wrong fast forward speed!"));
         }
         self.check_ready()?;

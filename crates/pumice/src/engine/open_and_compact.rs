@@ -19,7 +19,7 @@ use pumice_env::filename::options_file;
 use pumice_env::{FileSystem, create_dir_durably};
 use pumice_port::time::now_micros;
 
-use crate::compaction::compaction_env::LaneKind;
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::FilesRequest;
 use crate::compaction::service::{ServiceFile, ServiceInput, ServiceResult};
 use crate::compaction::subcompaction::{self, Asked, SubcompactionResult};
@@ -180,6 +180,8 @@ fn compact(
     };
     context.manual = Some(Asked { canceled: options.canceled.clone(), ..Asked::default() });
     let run = || {
+        // A short one would end before it asks.
+        db.check_manual(options.canceled.as_ref())?;
         let part = subcompaction::run(&context, input.begin.clone(), input.end.clone())?;
         db.dir.fs.sync_dir(output)?;
         Ok(part)

@@ -181,7 +181,7 @@ impl DbIterator {
 
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
-        self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
+        self.observe_seek(SeekKind::ToFirst, Self::go_to_first);
     }
 
     fn go_to_first(&mut self) {
@@ -199,7 +199,7 @@ impl DbIterator {
 
     /// Moves to the last key (before the upper bound).
     pub fn seek_to_last(&mut self) {
-        self.observe_seek(SeekKind::ToEnd, Self::go_to_last);
+        self.observe_seek(SeekKind::ToLast, Self::go_to_last);
     }
 
     fn go_to_last(&mut self) {

@@ -21,8 +21,10 @@ use crate::trace::query::Call;
 /// The kind of a seek.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeekKind<'t> {
-    /// The first or the last key: RocksDB neither times nor traces it.
-    ToEnd,
+    /// The first or the last key, which RocksDB does not time; a bound that there is becomes the
+    /// target of what it traces.
+    ToFirst,
+    ToLast,
     /// That key or one after it.
     ToTarget(&'t [u8]),
     /// That key or one before it.
@@ -193,7 +195,8 @@ impl DbIterator {
         let cpu = perf::time(PerfMetric::IterSeekCpuNanos);
         activity::during(IoActivity::DbIterator, || seek(self));
         drop(cpu);
-        let micros = timer.micros().filter(|_| kind != SeekKind::ToEnd);
+        let micros =
+            timer.micros().filter(|_| !matches!(kind, SeekKind::ToFirst | SeekKind::ToLast));
         let bytes = self.shown_bytes();
         if let Some(observer) = &mut self.observer {
             observer.end_move(bytes.is_some());
@@ -214,11 +217,6 @@ impl DbIterator {
     fn trace_seek(&self, kind: SeekKind<'_>) {
         let tables = self.cf.tables();
         let trace = &tables.traces().queries;
-        let (key, for_prev) = match kind {
-            SeekKind::ToTarget(key) => (key, false),
-            SeekKind::ForPrev(key) => (key, true),
-            SeekKind::ToEnd => return,
-        };
         if !trace.is_on() {
             return;
         }
@@ -229,6 +227,13 @@ impl DbIterator {
                 .map_or_else(Vec::new, |key| key[..key.len().saturating_sub(stamp)].to_vec())
         };
         let (lower, upper) = (bare(&self.limits.lower_bound), bare(&self.limits.upper_bound));
+        let (key, for_prev) = match kind {
+            SeekKind::ToTarget(key) => (key, false),
+            SeekKind::ForPrev(key) => (key, true),
+            SeekKind::ToFirst if !lower.is_empty() => (&lower[..], false),
+            SeekKind::ToLast if !upper.is_empty() => (&upper[..], true),
+            SeekKind::ToFirst | SeekKind::ToLast => return,
+        };
         let (family, bounds) = (self.cf.id, [&lower[..], &upper[..]]);
         trace.note(&Call::Seek { family, key, bounds, for_prev });
     }

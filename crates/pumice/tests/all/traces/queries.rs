@@ -44,6 +44,9 @@ fn every_call_is_noted_once() {
     };
     let mut cursor = db.cursor_cf_opt(&bounds, &other).unwrap();
     cursor.seek_for_prev("m");
+    // These go to the bounds.
+    cursor.seek_to_first();
+    cursor.seek_to_last();
     db.flush_opt(&FlushOptions::default()).unwrap();
     db.end_trace().unwrap();
     db.put("after", "the trace").unwrap();
@@ -71,6 +74,8 @@ fn every_call_is_noted_once() {
         TraceQuery::MultiGet(vec![(id, b"x".to_vec()), (0, b"y".to_vec())]),
         seek(0, b"k", [b"", b""], false),
         seek(id, b"m", [b"low", b"up"], true),
+        seek(id, b"low", [b"low", b"up"], false),
+        seek(id, b"up", [b"low", b"up"], true),
     ];
     assert_eq!(found[4..], reads);
     db.close().unwrap();

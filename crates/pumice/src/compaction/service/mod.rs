@@ -188,8 +188,7 @@ pub(crate) struct ServiceResult {
     pub output_path: String,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Point entries that were read; None if it is not known. RocksDB neither writes nor reads it
-    /// under this name.
+    /// Point entries that were read; None if it is not known.
     pub entries_in: Option<u64>,
     pub elapsed_micros: u64,
     pub cpu_micros: u64,
@@ -230,7 +229,7 @@ impl ServiceResult {
         stats
             .put("elapsed_micros", self.elapsed_micros)
             .put("cpu_micros", self.cpu_micros)
-            .put("has_num_input_records", true)
+            .put("has_accurate_num_input_records", self.entries_in.is_some())
             .put("num_input_records", self.entries_in.unwrap_or(0))
             .put("num_output_records", self.num_output_records())
             .put("num_output_files", files)
@@ -242,7 +241,6 @@ impl ServiceResult {
             .put("cpu_micros", self.cpu_micros)
             .put("bytes_written", self.bytes_written)
             .put("num_output_files", files)
-            .put("num_input_records", self.entries_in.unwrap_or(0))
             .put("num_output_records", self.num_output_records())
             .put("count", 1);
         let mut internal = Text::default();
@@ -257,9 +255,6 @@ impl ServiceResult {
             .put("bytes_written", self.bytes_written)
             .put_part("stats", &stats)
             .put_part("internal_stats", &internal);
-        if let Some(entries) = self.entries_in {
-            text.put("entries_in", entries);
-        }
         text.message()
     }
 
@@ -283,8 +278,8 @@ impl ServiceResult {
             output_path: fields.text("output_path")?,
             bytes_read: fields.number("bytes_read")?,
             bytes_written: fields.number("bytes_written")?,
-            entries_in: match fields.has("entries_in") {
-                true => Some(fields.number("entries_in")?),
+            entries_in: match stats.flag("has_accurate_num_input_records")? {
+                true => Some(stats.number("num_input_records")?),
                 false => None,
             },
             elapsed_micros: stats.number("elapsed_micros")?,

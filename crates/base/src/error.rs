@@ -186,6 +186,50 @@ impl Error {
         }))
     }
 
+    /// An error by RocksDB's numbers, as it comes from another process or language; a kind that is
+    /// unknown is Aborted, other unknown numbers are as 0. Not for the kind 0, which is success.
+    pub fn of_numbers(kind: u8, subcode: u8, severity: u8, message: impl Into<String>) -> Self {
+        use ErrorKind::*;
+        let kinds = [
+            NotFound,
+            Corruption,
+            NotSupported,
+            InvalidArgument,
+            IoError,
+            MergeInProgress,
+            Incomplete,
+            ShutdownInProgress,
+            TimedOut,
+            Aborted,
+            Busy,
+            Expired,
+            TryAgain,
+            CompactionTooLarge,
+            ColumnFamilyDropped,
+        ];
+        let subcodes = [
+            SubCode::MutexTimeout,
+            SubCode::LockTimeout,
+            SubCode::LockLimit,
+            SubCode::NoSpace,
+            SubCode::Deadlock,
+            SubCode::StaleFile,
+            SubCode::MemoryLimit,
+            SubCode::SpaceLimit,
+            SubCode::PathNotFound,
+            SubCode::MergeOperandsInsufficientCapacity,
+            SubCode::ManualCompactionPaused,
+            SubCode::TxnNotPrepared,
+            SubCode::MergeOperatorFailed,
+        ];
+        let severities = [Severity::Soft, Severity::Hard, Severity::Fatal, Severity::Unrecoverable];
+        let kind = kinds.into_iter().find(|known| *known as u8 == kind).unwrap_or(Aborted);
+        let subcode = subcodes.into_iter().find(|known| *known as u8 == subcode);
+        let severity = severities.into_iter().find(|known| *known as u8 == severity);
+        Error::new(kind, message)
+            .with_subcode(subcode.unwrap_or_default())
+            .with_severity(severity.unwrap_or_default())
+    }
     /// Stored bytes are wrong.
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, message)

@@ -153,7 +153,11 @@ impl WriteOptions {
 
 /// `rocksdb_flushoptions_t`.
 pub fn flush(store: &Store) -> FlushOptions {
-    FlushOptions { wait: store.flag("wait"), allow_write_stall: store.flag("allow_write_stall") }
+    FlushOptions {
+        wait: store.flag("wait"),
+        allow_write_stall: store.flag("allow_write_stall"),
+        listener_wait: store.flag("listener_wait"),
+    }
 }
 
 /// `rocksdb_compactoptions_t`.

@@ -24,6 +24,7 @@ use pumice_binding::store::{Fields, Store};
 use pumice_binding::{options, requests as values};
 
 use crate::callbacks::gates::JavaWalFilter;
+use crate::callbacks::trace_writer::JavaTraceWriter;
 use crate::callbacks::{JavaListener, JavaLogger, JavaOrder};
 use crate::ffi::handle::{self, Held};
 use crate::ffi::vm;
@@ -81,6 +82,7 @@ held! {
     43 Exported: "ExportImportFilesMetaData";
     44 Records: "WBWIRocksIterator";
     45 Reader: "SstFileReader";
+    46 TraceFile: "trace writer";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
@@ -248,6 +250,10 @@ pub struct LogFilter(pub Arc<JavaWalFilter>);
 /// A filter of tables written in Java.
 #[derive(Clone, Debug)]
 pub struct TableGate(pub pumice::TableFilter);
+
+/// A writer of traces written in Java.
+#[derive(Clone, Debug)]
+pub struct TraceFile(pub Arc<JavaTraceWriter>);
 
 /// Ends tables where prefixes of so many bytes change.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,7 @@ mod sst;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod traces;
 mod transactions;
 mod txn;
 mod wal;
@@ -51,6 +52,7 @@ pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
 pub use snapshot::Snapshot;
 pub use sst::SstFileWriter;
+pub use traces::{TraceKind, Traces};
 pub use transactions::{Transaction, TransactionDb};
 pub use txn::{TxnSettings, TxnWorker, is_conflict};
 pub use wal::WalIterator;

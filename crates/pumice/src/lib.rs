@@ -116,6 +116,7 @@ mod snapshot;
 mod state;
 pub mod stats;
 mod table_output;
+pub mod trace;
 mod transactions;
 mod ttl;
 mod typed;
@@ -132,6 +133,7 @@ pub use db::at::{At, Timestamp};
 pub use db::builder::DbBuilder;
 pub use db::file_api::{CompactedFiles, KeyRange};
 pub use db::forms::futures::DbFuture;
+pub use db::replay::{Replayer, TraceResult};
 pub use db::sst_file_reader::SstFileReader;
 pub use db::store::Store;
 pub use db::stream::EntryStream;
@@ -139,6 +141,7 @@ pub use db::view::DbView;
 pub use engine::export_family::ExportImportFilesMetadata;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+pub use engine::open_and_compact::{OpenAndCompactOptions, open_and_compact};
 pub use engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, StorageFileType};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
@@ -173,6 +176,7 @@ pub use stats::listener::{
     WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
+pub use trace::ReplayOptions;
 pub use transactions::{
     OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
     OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, Transaction,

@@ -255,7 +255,8 @@ fn a_sync_write_in_a_new_log_survives() {
     let (fs, db) = fresh();
     db.put_opt(&SYNC, b"a", b"1").unwrap();
     db.pause_background_work();
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() })
+        .unwrap();
     db.put_opt(&SYNC, b"b", b"1").unwrap();
     let (_, copy) = after_power_cut(&fs, CrashMode::UNSYNCED);
     db.continue_background_work().unwrap();
@@ -534,7 +535,8 @@ fn two_logs(second: &WriteOptions) -> (MemFs, Db) {
     let (fs, db) = fresh();
     db.put_opt(&WriteOptions::default(), b"first", b"1").unwrap();
     db.pause_background_work();
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() })
+        .unwrap();
     db.put_opt(second, b"second", b"1").unwrap();
     (fs, db)
 }
@@ -636,7 +638,8 @@ fn a_failed_log_is_not_replayed() {
     db.put_opt(&SYNC, b"before", b"1").unwrap();
     // The sealed memtable names the log that is going to fail as its next one.
     db.pause_background_work();
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() })
+        .unwrap();
     let fault = Fault::Fsync(FsyncFailure::Durable);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, fault));
     db.put_opt(&SYNC, b"x", b"lost").unwrap_err();

@@ -4,8 +4,8 @@
 //! `blob` has the format of blob files.
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
-//! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,
-//! `data_block_hash`.
+//! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `trace`,
+//! `unique_id`, `data_block_hash`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -26,6 +26,7 @@ mod prefix;
 pub mod properties;
 mod read;
 mod stats;
+mod trace;
 mod unique_id;
 
 pub use build::context::{TableBuildContext, TableReason};
@@ -46,4 +47,5 @@ pub use read::iter::TableIter;
 pub use read::salvage::SalvageIter;
 pub use read::table::Table;
 pub use stats::TableStats;
+pub use trace::{BlockAccess, BlockEntries, BlockTracer};
 pub use unique_id::{SESSION_ID_LEN, cache_base_of, session_id, unique_id, unique_id_of};

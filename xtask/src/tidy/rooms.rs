@@ -21,6 +21,7 @@ const ROOMS: &[&str] = &[
     "snapshot",
     "locks",
     "stats",
+    "trace",
     "options",
     "callbacks",
     "blob",

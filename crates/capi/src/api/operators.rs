@@ -19,7 +19,7 @@ use crate::ffi::types::{
 };
 use crate::ffi::wal_filter::{CWalFilter, LogNumbersFn, RecordFn};
 
-/// What a compaction service answers; the service itself is refused at an open.
+/// What a compaction service answers.
 fn response(job: &[u8], status: i32) -> Result<New<rocksdb_compactionservice_scheduleresponse_t>> {
     if !(0..=3).contains(&status) {
         return Err(Error::invalid_argument("Invalid status value. Must be 0-3."));

@@ -15,7 +15,7 @@ use pumice_binding::store::Fields;
 
 use crate::ffi::from::{Taken, Text, Unused};
 use crate::ffi::generated::{
-    rocksdb_compactionservice_t, rocksdb_cuckoo_table_options_t, rocksdb_fifo_compaction_options_t,
+    rocksdb_cuckoo_table_options_t, rocksdb_fifo_compaction_options_t,
     rocksdb_table_properties_collector_factory_t, rocksdb_universal_compaction_options_t,
 };
 use crate::ffi::into::New;
@@ -209,12 +209,6 @@ c_api! {
 
     fn rocksdb_options_clear_wal_filter(options: &mut Options) {
         options.values.engine.db.wal_filter = None;
-    }
-
-    fn rocksdb_options_set_compaction_service(
-        options: &mut Options, _service: Unused<rocksdb_compactionservice_t>
-    ) {
-        options.values.set_missing("compaction_service", "CompactionService");
     }
 
     fn rocksdb_options_add_table_properties_collector_factory(

@@ -12,7 +12,7 @@
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
 //! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
-//! | `table_filter`, `wal_filter`, `progress` | the same |
+//! | `table_filter`, `wal_filter`, `progress`, `service` | the same |
 //! | `types` | which Rust type stands for which C type |
 //! | `generated` | the generated functions and types |
 //!
@@ -49,6 +49,7 @@ pub mod merge;
 pub mod order;
 pub mod prefix;
 pub mod progress;
+pub mod service;
 pub mod spare;
 pub mod stub;
 pub mod table_filter;

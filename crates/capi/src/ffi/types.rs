@@ -22,6 +22,7 @@ use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
 use crate::ffi::progress::{LeftOut, Progress};
+use crate::ffi::service;
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -88,6 +89,11 @@ pub type rocksdb_memory_consumers_t = MemoryConsumers;
 pub type rocksdb_file_checksum_gen_factory_t = ChecksumFactory;
 pub type rocksdb_sst_partitioner_factory_t = Partitioner;
 pub type rocksdb_walfilter_t = WalFilter;
+pub type rocksdb_compactionservice_t = service::Service;
+pub type rocksdb_compaction_service_options_override_t = service::ServiceOverride;
+pub type rocksdb_open_and_compact_options_t = service::WorkerOptions;
+pub type rocksdb_trace_reader_t = TraceFile;
+pub type rocksdb_replayer_t = CallReplayer;
 pub type rocksdb_hyper_clock_cache_options_t = HyperClockOptions;
 
 /// Options, and the listeners that each database gets a copy of.
@@ -107,6 +113,13 @@ impl Fields for Options {
         self.values.store_mut()
     }
 }
+
+/// A trace's file; None once it is closed.
+pub struct TraceFile(pub Option<Box<dyn pumice::trace::TraceReader>>);
+
+/// What makes the calls of a trace again.
+#[derive(Debug)]
+pub struct CallReplayer(pub pumice::Replayer);
 
 /// A column family of an open database.
 #[derive(Clone, Debug)]

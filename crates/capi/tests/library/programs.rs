@@ -128,6 +128,34 @@ fn timestamps() {
     same_on_both("timestamps", &[]);
 }
 
+/// Traces, and compactions by a service whose worker is another process.
+#[test]
+fn elsewhere() {
+    same_on_both("elsewhere", &[]);
+}
+
+/// A worker of RocksDB's compacts for a database of ours, and one of ours for RocksDB's.
+#[test]
+fn workers_are_exchanged() {
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let scratch = scratch.path();
+    let ours = folder_with(&shared_library(), &scratch.join("ours"));
+    let theirs = folder_with(&peer(), &scratch.join("theirs"));
+    let program = compiled("elsewhere", scratch, &ours, &[]);
+    let run = |primary: &Path, worker: &Path, name: &str| {
+        let set = [("SHOW_WORKER", worker.to_str().expect("a path that is text"))];
+        printed(&program, primary, &scratch.join(name), &set)
+    };
+    let expected = run(&theirs, &theirs, "one");
+    assert_eq!(run(&ours, &theirs, "two"), expected);
+    assert_eq!(run(&theirs, &ours, "three"), expected);
+}
+
+#[test]
+fn elsewhere_is_sound() {
+    sound("elsewhere");
+}
+
 #[test]
 fn transactions() {
     same_on_both("transactions", &[]);

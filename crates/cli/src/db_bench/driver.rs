@@ -217,7 +217,9 @@ impl<'a, E: Engine> Driver<'a, E> {
                 print!("{line}");
             }
         }
-        self.engine.end_trace()?;
+        if work != Work::Replay && !self.dbs.is_empty() {
+            self.db().end_traces(&self.flags)?;
+        }
         if entry.repeats > 1 {
             print!("{}", repeats.summary(spec.name));
         }
@@ -286,8 +288,11 @@ impl<'a, E: Engine> Driver<'a, E> {
             }
             self.open()?;
         }
-        if !self.flags.trace_file.as_os_str().is_empty() && work != Work::Replay {
-            self.engine.begin_trace(&self.flags.trace_file)?;
+        if self.flags.traces() && work != Work::Replay {
+            if self.dbs.len() > 1 {
+                return Err("a trace is of one database: leave out num_multi_db".into());
+            }
+            self.db().begin_traces(&self.flags)?;
         }
         let on_fibers = spec.coroutines || self.flags.fibers > 0;
         if on_fibers && self.loops.is_none() {

@@ -7,6 +7,7 @@
 //! Thread safety: engines and databases are shared between workers; writers, readers and cursors
 //! belong to one worker.
 
+use super::flags::Flags;
 use super::stats_history::Sample;
 use std::path::Path;
 use std::sync::Arc;
@@ -105,14 +106,6 @@ pub trait Engine: Send + Sync + 'static {
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
-    /// Notes the calls that follow in a trace at `path`, unless there is one under way.
-    fn begin_trace(&self, _path: &Path) -> Result<()> {
-        Err("this engine writes no traces".into())
-    }
-    /// Ends the trace, if there is one.
-    fn end_trace(&self) -> Result<()> {
-        Ok(())
-    }
     /// The block cache's report on problems, in lines.
     fn cache_problems(&self) -> Result<String> {
         Err("Not implemented: this engine has no ReportProblems of its cache".into())
@@ -180,6 +173,14 @@ pub trait BenchDb: Send + Sync + 'static {
     /// The time that timeseries advances; a compaction filter of the engine may read it.
     fn time(&self) -> Arc<AtomicU64> {
         Arc::default()
+    }
+    /// Begins the traces that the flags ask for, unless they are under way.
+    fn begin_traces(&self, _flags: &Flags) -> Result<()> {
+        Err("this engine writes no traces".into())
+    }
+    /// Ends them, if they are under way.
+    fn end_traces(&self, _flags: &Flags) -> Result<()> {
+        Ok(())
     }
     /// A secondary reads what its primary has written.
     fn catch_up(&self) -> Result<()> {

@@ -230,6 +230,12 @@ flag_table! {
     use_keep_filter: bool = false, "Whether to use a noop compaction filter";
     trace_file: PathBuf = "",
         "Trace workload to a file, one benchmark after the other; what replay reads";
+    block_cache_trace_file: PathBuf = "",
+        "Trace uses of the block cache to a file, one benchmark after the other";
+    block_cache_trace_sampling_frequency: i32 = 1,
+        "Block cache trace sampling frequency, termed s: one of s blocks, with all of its uses";
+    block_cache_trace_max_trace_file_size_in_bytes: i64 = 68719476736,
+        "The maximum block cache trace file size in bytes; nothing is added beyond it";
     trace_replay_fast_forward: f64 = 1.0, "Fast forward trace replay, must > 0.0";
     trace_replay_threads: i32 = 1, "The number of workers that replay a trace";
     report_file_operations: bool = false,

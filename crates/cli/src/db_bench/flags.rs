@@ -133,6 +133,14 @@ pub enum Stop {
     Errors(Vec<String>),
 }
 
+impl Flags {
+    /// Whether calls or uses of the block cache are to be traced.
+    pub fn traces(&self) -> bool {
+        let files = [&self.trace_file, &self.block_cache_trace_file];
+        files.iter().any(|file| !file.as_os_str().is_empty())
+    }
+}
+
 /// Parses `args` (without the program's name). Warnings go to `warn`.
 ///
 /// # Errors

@@ -46,7 +46,6 @@ mod stats;
 mod stats_history;
 mod stderr_logger;
 mod timeseries;
-mod trace;
 mod transaction_work;
 mod work;
 mod worker;

@@ -1,18 +1,14 @@
-//! What a worker calls on Pumice: writes, point reads, iterators, with the trace of them if there
-//! is to be one (`--trace_file`).
+//! What a worker calls on Pumice: writes, point reads, iterators.
 //!
-//! Thread safety: each belongs to one worker. Calls are noted before they are made, in the forms of
-//! RocksDB's traces: every write as a batch, of iterators the seeks.
+//! Thread safety: each belongs to one worker.
 
 use super::engine::{self, Hits, Result};
 use super::families::Families;
 use super::pumice_engine::{PumiceDb, text};
-use super::trace::{Call, Trace};
 use pumice::{
     ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, ReadOptions, WriteBatch,
     WriteOptions,
 };
-use std::sync::Arc;
 
 /// A worker's handles, with the one that it uses.
 struct Handles {
@@ -44,24 +40,13 @@ pub struct PumiceWriter {
     options: WriteOptions,
     batch: WriteBatch,
     handles: Handles,
-    trace: Option<Arc<Trace>>,
 }
 
 impl PumiceWriter {
     /// A writer to `db`.
-    pub fn new(db: &PumiceDb, options: WriteOptions, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(db: &PumiceDb, options: WriteOptions) -> Self {
         let handles = Handles::new(db);
-        PumiceWriter { db: db.db.clone(), options, batch: WriteBatch::new(), handles, trace }
-    }
-
-    /// Notes the write that `put_in` puts into a batch for the column family of that id.
-    #[inline]
-    fn note(&self, put_in: impl FnOnce(&mut WriteBatch, u32)) {
-        if let Some(trace) = &self.trace {
-            let mut batch = WriteBatch::new();
-            put_in(&mut batch, self.handles.selected().id());
-            trace.note(&Call::Write(batch.data()));
-        }
+        PumiceWriter { db: db.db.clone(), options, batch: WriteBatch::new(), handles }
     }
 }
 
@@ -70,19 +55,15 @@ impl engine::Writer for PumiceWriter {
         self.handles.select(&self.db, family);
     }
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.note(|batch, id| batch.put_cf(id, key, value));
         self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.note(|batch, id| batch.merge_cf(id, key, operand));
         self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
     }
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.note(|batch, id| batch.delete_cf(id, key));
         self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn single_delete(&mut self, key: &[u8]) -> Result<()> {
-        self.note(|batch, id| batch.single_delete_cf(id, key));
         self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn batch_put(&mut self, key: &[u8], value: &[u8]) {
@@ -95,9 +76,6 @@ impl engine::Writer for PumiceWriter {
         self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
     }
     fn commit(&mut self) -> Result<()> {
-        if let Some(trace) = &self.trace {
-            trace.note(&Call::Write(self.batch.data()));
-        }
         let written = self.db.write_opt(&self.options, &mut self.batch);
         self.batch.clear();
         written.map_err(text)
@@ -113,23 +91,15 @@ pub struct PumiceReader {
     db: Db,
     options: ReadOptions,
     handles: Handles,
-    trace: Option<Arc<Trace>>,
     /// Operands that the next key is expected to have at most: as many as any had so far.
     operands_max: usize,
 }
 
 impl PumiceReader {
     /// A reader of `db`.
-    pub fn new(db: &PumiceDb, options: ReadOptions, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(db: &PumiceDb, options: ReadOptions) -> Self {
         let (db, handles) = (db.db.clone(), Handles::new(db));
-        PumiceReader { db, options, handles, trace, operands_max: 8 }
-    }
-
-    #[inline]
-    fn note_get(&self, key: &[u8]) {
-        if let Some(trace) = &self.trace {
-            trace.note(&Call::Get(self.handles.selected().id(), key));
-        }
+        PumiceReader { db, options, handles, operands_max: 8 }
     }
 }
 
@@ -143,7 +113,6 @@ impl engine::Reader for PumiceReader {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        self.note_get(key);
         match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
             Ok(value) => Ok(value.map(|value| value.len())),
             Err(error) => Err(text(error)),
@@ -151,7 +120,6 @@ impl engine::Reader for PumiceReader {
     }
 
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.note_get(key);
         value.clear();
         let found =
             self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
@@ -160,7 +128,6 @@ impl engine::Reader for PumiceReader {
     }
 
     fn operands(&mut self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.note_get(key);
         let mut number = 0;
         let read = |at_most, number: &mut usize| {
             let how = GetMergeOperandsOptions::at_most(at_most);
@@ -182,9 +149,6 @@ impl engine::Reader for PumiceReader {
 
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
         let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
-        if let Some(trace) = &self.trace {
-            trace.note(&Call::MultiGet(keys.iter().map(|key| (0, *key)).collect()));
-        }
         let mut hits = Hits::default();
         for value in self.db.multi_get_opt(&self.options, &keys) {
             if let Some(value) = value.map_err(text)? {
@@ -200,18 +164,6 @@ impl engine::Reader for PumiceReader {
 pub struct PumiceCursor {
     /// The iterator.
     pub cursor: DbIterator,
-    /// The trace, and the iterator's bounds, empty for none.
-    pub trace: Option<(Arc<Trace>, [Vec<u8>; 2])>,
-}
-
-impl PumiceCursor {
-    #[inline]
-    fn note(&self, key: &[u8], backwards: bool) {
-        if let Some((trace, bounds)) = &self.trace {
-            let bounds = [bounds[0].as_slice(), bounds[1].as_slice()];
-            trace.note(&Call::Seek { family: 0, key, bounds, backwards });
-        }
-    }
 }
 
 impl engine::Cursor for PumiceCursor {
@@ -226,11 +178,9 @@ impl engine::Cursor for PumiceCursor {
         self.cursor.seek_to_last();
     }
     fn seek(&mut self, key: &[u8]) {
-        self.note(key, false);
         self.cursor.seek(key);
     }
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.note(key, true);
         self.cursor.seek_for_prev(key);
         Ok(())
     }

@@ -16,13 +16,13 @@ use super::pumice_transactions::{self, Base};
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
-use super::trace::Trace;
 use pumice::options::{FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
+use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
 use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
     CompactRangeOptions, CompactionFilter, Comparator, CpuPriority, Db, FilterDecision,
-    FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
+    FlushOptions, IoPriority, Options, PoolPriority, PosixFs, RateLimiter, RateLimiterMode,
     RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
     ThreadPools, WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
@@ -32,17 +32,13 @@ use pumice_port::sync::Mutex;
 use pumice_table::BlockCache;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// The trace under way.
-type Tracing = Arc<Mutex<Option<Arc<Trace>>>>;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The options of Pumice's databases.
 pub struct Pumice {
     options: Options,
     families: Families,
     files: Option<Arc<FileCounts>>,
-    trace: Tracing,
     time: Arc<AtomicU64>,
     transactions: Option<TransactionKind>,
 }
@@ -154,7 +150,7 @@ impl Pumice {
         }
         let families = Families::new(flags)?;
         let transactions = pumice_transactions::wanted(flags)?;
-        Ok(Pumice { options, families, files, trace: Tracing::default(), time, transactions })
+        Ok(Pumice { options, families, files, time, transactions })
     }
 }
 
@@ -166,10 +162,15 @@ impl Pumice {
             created: AtomicUsize::new(families.len()),
             families: Mutex::new(families),
             options: self.options.clone(),
-            trace: Arc::clone(&self.trace),
+            tracing: AtomicBool::new(false),
             time: Arc::clone(&self.time),
         }
     }
+}
+
+/// A file, if it is named.
+fn given(path: &Path) -> Option<&Path> {
+    (!path.as_os_str().is_empty()).then_some(path)
 }
 
 /// The options from the flags.
@@ -311,20 +312,6 @@ impl Engine for Pumice {
         Ok(())
     }
 
-    fn begin_trace(&self, path: &Path) -> Result<()> {
-        let mut trace = self.trace.lock();
-        if trace.is_none() {
-            *trace = Some(Arc::new(Trace::begin(path)?));
-            println!("Tracing the workload to: [{}]", path.display());
-        }
-        Ok(())
-    }
-
-    fn end_trace(&self) -> Result<()> {
-        let trace = self.trace.lock().take();
-        trace.map_or(Ok(()), |trace| trace.finish())
-    }
-
     fn cache_problems(&self) -> Result<String> {
         let cache = self.options.cf.table_factory.block_cache.as_deref();
         Ok(cache.map(cache_report::text).unwrap_or_default())
@@ -349,7 +336,8 @@ pub struct PumiceDb {
     /// How many of them there are.
     created: AtomicUsize,
     options: Options,
-    trace: Tracing,
+    /// The traces that the flags ask for are under way.
+    tracing: AtomicBool,
     time: Arc<AtomicU64>,
 }
 
@@ -377,12 +365,49 @@ impl BenchDb for PumiceDb {
         Ok(())
     }
 
+    fn begin_traces(&self, flags: &Flags) -> Result<()> {
+        if self.tracing.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let writer = |path: &Path| {
+            let writer = FileTraceWriter::create(&*PosixFs::shared(), path);
+            writer.map_err(|error| format!("Encountered an error starting a trace, {error}"))
+        };
+        if let Some(path) = given(&flags.trace_file) {
+            let options = TraceOptions::default();
+            self.db.start_trace(&options, Box::new(writer(path)?)).map_err(text)?;
+            println!("Tracing the workload to: [{}]", path.display());
+        }
+        if let Some(path) = given(&flags.block_cache_trace_file) {
+            let frequency = flags.block_cache_trace_sampling_frequency;
+            let bytes_max = flags.block_cache_trace_max_trace_file_size_in_bytes;
+            let options = BlockCacheTraceOptions {
+                sampling_frequency: frequency.try_into().unwrap_or(1),
+                max_trace_file_size: bytes_max.try_into().unwrap_or(0),
+            };
+            let started = self.db.start_block_cache_trace(&options, Box::new(writer(path)?));
+            started.map_err(text)?;
+            println!("Tracing block cache accesses to: [{}]", path.display());
+        }
+        Ok(())
+    }
+
+    fn end_traces(&self, flags: &Flags) -> Result<()> {
+        if !self.tracing.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        if given(&flags.trace_file).is_some() {
+            self.db.end_trace().map_err(text)?;
+        }
+        self.db.end_block_cache_trace().map_err(text)
+    }
+
     fn catch_up(&self) -> Result<()> {
         self.db.try_catch_up_with_primary().map_err(text)
     }
 
     fn writer(&self, settings: engine::WriteSettings) -> PumiceWriter {
-        PumiceWriter::new(self, write_options(settings), self.trace.lock().clone())
+        PumiceWriter::new(self, write_options(settings))
     }
 
     fn transactions(
@@ -395,8 +420,7 @@ impl BenchDb for PumiceDb {
     }
 
     fn reader(&self, settings: &engine::ReadSettings) -> PumiceReader {
-        let options = read_options(settings, [None, None]);
-        PumiceReader::new(self, options, self.trace.lock().clone())
+        PumiceReader::new(self, read_options(settings, [None, None]))
     }
 
     fn cursor(
@@ -407,8 +431,7 @@ impl BenchDb for PumiceDb {
         let mut options = read_options(settings, bounds);
         options.snapshot = settings.snapshot.then(|| self.db.snapshot());
         let cursor = self.db.cursor_opt(&options).map_err(text)?;
-        let bounds = bounds.map(|bound| bound.unwrap_or_default().to_vec());
-        Ok(PumiceCursor { cursor, trace: self.trace.lock().clone().map(|trace| (trace, bounds)) })
+        Ok(PumiceCursor { cursor })
     }
 
     fn flush(&self) -> Result<()> {

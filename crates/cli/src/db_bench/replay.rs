@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::engine::{BenchDb, Cursor, Reader, Result, Writer};
 use super::stats::Operation;
-use super::trace::{Call, Recorded};
 use super::worker::Worker;
+use pumice::PosixFs;
+use pumice::trace::{FileTraceReader, QueryTraceReader, TraceQuery};
 use pumice_port::thread;
 use pumice_port::time::now_micros;
 
@@ -19,20 +20,27 @@ use pumice_port::time::now_micros;
 pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let shared = worker.shared;
     let (flags, plan) = (&shared.flags, &shared.plan);
-    let recorded = Recorded::read(&flags.trace_file)?;
+    let file = FileTraceReader::open(PosixFs::shared(), &flags.trace_file);
+    let file = file.map_err(|error| {
+        format!("Encountered an error creating a TraceReader from the trace file. Error: {error}")
+    })?;
+    let mut recorded = QueryTraceReader::new(Box::new(file))
+        .map_err(|error| format!("Prepare for replay failed. Error: {error}"))?;
     let workers = shared.workers.max(1);
     let start = now_micros();
     let (mut writer, mut reader) = (shared.db.writer(plan.write), shared.db.reader(&plan.read));
-    for (number, call) in recorded.calls().enumerate() {
-        let (micros, call) = call.map_err(failed)?;
+    let began = recorded.began_micros();
+    for number in 0.. {
+        let next = recorded.next().map_err(|error| failed(error.to_string()))?;
+        let Some(record) = next else { break };
         if number % workers != worker.index {
             continue;
         }
-        let due = due(start, micros, flags.trace_replay_fast_forward);
+        let due = due(start, record.micros.saturating_sub(began), flags.trace_replay_fast_forward);
         if let Some(early @ 1..) = due.checked_sub(now_micros()) {
             thread::sleep(Duration::from_micros(early));
         }
-        let operation = make(&*shared.db, (&mut writer, &mut reader), worker, &call);
+        let operation = make(&*shared.db, (&mut writer, &mut reader), worker, &record.query);
         worker.finished(1, operation.map_err(failed)?);
     }
     if worker.index == 0 {
@@ -54,42 +62,44 @@ fn make<D: BenchDb>(
     db: &D,
     (writer, reader): (&mut D::Writer, &mut D::Reader),
     worker: &Worker<'_, D>,
-    call: &Call<'_>,
+    query: &TraceQuery,
 ) -> Result<Operation> {
     let known = |family: u32| match (family as usize) < db.families() {
         true => Ok(family as usize),
         false => Err(format!("Corruption: Invalid Column Family ID {family}.")),
     };
-    match call {
-        Call::Write(batch) => {
+    match query {
+        TraceQuery::Write(batch) => {
             writer.write_encoded(batch)?;
             Ok(Operation::Write)
         }
-        Call::Get(family, key) => {
+        TraceQuery::Get { family, key } => {
             reader.select(known(*family)?);
             reader.get(key)?;
             Ok(Operation::Read)
         }
-        Call::MultiGet(keys) => {
+        TraceQuery::MultiGet(keys) => {
             for (family, key) in keys {
                 reader.select(known(*family)?);
                 reader.get(key)?;
             }
             Ok(Operation::Read)
         }
-        Call::Seek { family, key, bounds, backwards } => {
+        TraceQuery::Seek { family, key, bounds, for_prev } => {
             if known(*family)? != 0 {
                 return Err("Not implemented: iterators of other column families".into());
             }
-            let bounds = bounds.map(|bound| (!bound.is_empty()).then_some(bound));
+            let [lower, upper] = bounds;
+            let bounds = [lower, upper].map(|key| (!key.is_empty()).then_some(&key[..]));
             let mut cursor = db.cursor(&worker.shared.plan.read, bounds)?;
-            match backwards {
+            match for_prev {
                 true => cursor.seek_for_prev(key)?,
                 false => cursor.seek(key),
             }
             cursor.status()?;
             Ok(Operation::Seek)
         }
+        _ => Err("Not implemented: a call that this benchmark does not know".into()),
     }
 }
 

@@ -43,7 +43,6 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("block_cache_trace_file", "", "traces of the block cache"),
     ("cache_uri", "", "caches by URI"),
     ("charge_blob_cache", "false", "charging memory to the block cache"),
     ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
@@ -103,8 +102,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("blob_direct_write_flush_interval_ms", "0"),
     ("blob_direct_write_partitions", "1"),
     ("blob_direct_write_use_direct_io", "false"),
-    ("block_cache_trace_max_trace_file_size_in_bytes", "68719476736"),
-    ("block_cache_trace_sampling_frequency", "1"),
     ("cache_high_pri_pool_ratio", "0"),
     ("cache_low_pri_pool_ratio", "0"),
     ("compressed_cache_size", "-1"),

@@ -177,12 +177,27 @@ pub const SPECS: &[Spec] = &[
 ];
 
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
-pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact")];
+pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact that is resumed")];
 
 /// The names that `--help` lists.
 pub fn names() -> String {
     let names: Vec<&str> = SPECS.iter().map(|spec| spec.name).collect();
     names.join(", ")
+}
+
+fn check_block_cache_trace(flags: &Flags) -> Result<(), String> {
+    let rules = [
+        (
+            flags.block_cache_trace_sampling_frequency <= 0,
+            "Block cache trace sampling frequency must be higher than 0.",
+        ),
+        (
+            flags.block_cache_trace_max_trace_file_size_in_bytes <= 0,
+            "The maximum file size for block cache tracing must be higher than 0.",
+        ),
+    ];
+    let broken = rules.iter().find(|(broken, _)| *broken);
+    broken.map_or(Ok(()), |(_, words)| Err((*words).into()))
 }
 
 impl Spec {
@@ -226,6 +241,7 @@ impl Spec {
                 return Err((*words).into());
             }
         }
+        check_block_cache_trace(flags)?;
         if self.name == "randomtransaction" && flags.num_multi_db > 1 {
             let words = "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1.";
             return Err(words.into());
@@ -342,7 +358,8 @@ mod tests {
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
         let error = parse("openandcompact").unwrap_err();
         assert!(
-            error.contains("'openandcompact'") && error.ends_with("it needs OpenAndCompact"),
+            error.contains("'openandcompact'")
+                && error.ends_with("it needs OpenAndCompact that is resumed"),
             "{error}"
         );
         assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));

@@ -19,7 +19,7 @@ fn assert_stated(page: &str, words: &str) {
 const ENGINE: &str = "the engine's option";
 
 /// Flags of RocksDB's that are refused when the command line is read.
-const REFUSED_FLAGS: usize = 39;
+const REFUSED_FLAGS: usize = 38;
 /// Benchmarks of RocksDB's that are refused.
 const REFUSED_BENCHMARKS: usize = 1;
 

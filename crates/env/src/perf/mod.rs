@@ -9,7 +9,8 @@
 //! variable ([`is_any`]), and the hot path of a point read none. Above that, each count reads the
 //! task's variables.
 //!
-//! Invariants: (1) `WATCHERS` is the number of tasks whose level is above `Disable`; (2) a
+//! Invariants: (1) `WATCHERS` is the number of tasks whose level is above `Disable` and of
+//! [`Attention`]s; (2) a
 //! `Loan` puts the borrower's own level and counters back.
 //!
 //! Thread safety: every function concerns the calling task. It suspends nowhere.
@@ -32,7 +33,7 @@ pub use report::{IoStatsContext, PerfContext};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Tasks whose level is above `Disable`.
+/// Tasks whose level is above `Disable`, and [`Attention`]s.
 static WATCHERS: AtomicUsize = AtomicUsize::new(0);
 
 /// The variables of a task.
@@ -136,6 +137,26 @@ pumice_port::task_local! {
 #[inline]
 pub fn is_any() -> bool {
     WATCHERS.load(Relaxed) != 0
+}
+
+/// While it lives, [`is_any`] is true, so that calls take the paths on which they are counted: for
+/// traces, which are noted there and cost no check of their own while they are off.
+#[derive(Debug)]
+pub struct Attention(());
+
+impl Attention {
+    /// One more.
+    #[must_use]
+    pub fn pay() -> Self {
+        WATCHERS.fetch_add(1, Relaxed);
+        Attention(())
+    }
+}
+
+impl Drop for Attention {
+    fn drop(&mut self) {
+        WATCHERS.fetch_sub(1, Relaxed);
+    }
 }
 
 /// How much the calling task collects.
@@ -325,10 +346,11 @@ fn started(metric: PerfMetric) -> Option<u64> {
     collects(metric.kind()).then(|| clock(metric))
 }
 
-/// Starts a clock for phases of a write, which runs if the calling task collects any times.
+/// Starts a clock for phases of a write, which runs if the calling task collects any times; `any`
+/// is what [`is_any`] says.
 #[inline]
-pub fn phases(first: PerfMetric) -> PerfTimer {
-    let wanted = is_any() && collects(Kind::WaitTime);
+pub fn phases(any: bool, first: PerfMetric) -> PerfTimer {
+    let wanted = any && collects(Kind::WaitTime);
     PerfTimer { metric: first, start_nanos: wanted.then(now_nanos) }
 }
 

@@ -14,7 +14,7 @@ use crate::ffi::from::{Handle, Taken};
 use crate::ffi::into::New;
 use crate::ffi::vm::Global;
 use crate::objects::{
-    Filter, FilterFactory, Listener, Log, LogFilter, Options, Order, TableGate, Values,
+    Filter, FilterFactory, Listener, Log, LogFilter, Options, Order, TableGate, TraceFile, Values,
 };
 
 /// The comparator with Java's number of its kind: 0 is of Java, 1 native.
@@ -41,12 +41,15 @@ pub fn uses_direct_buffers(_env: Env<'_>, order: &Order) -> Result<bool> {
 
 /// Java: RocksCallbackObject.disposeInternal
 pub fn end(env: Env<'_>, object: Handle) -> Result<()> {
-    // Comparators, filters of logs and tables, and handlers of batches end here.
+    // Comparators, filters of logs and tables, writers of traces, and handlers of batches end here.
     if object.get::<Order>(env).is_ok() {
         return object.end::<Order>();
     }
     if object.get::<LogFilter>(env).is_ok() {
         return object.end::<LogFilter>();
+    }
+    if object.get::<TraceFile>(env).is_ok() {
+        return object.end::<TraceFile>();
     }
     if object.get::<TableGate>(env).is_ok() {
         return object.end::<TableGate>();

@@ -9,7 +9,7 @@
 //! | `options`, `tables`, `requests`, `slices` | options of databases, of tables, of calls |
 //! | `load` | options of files |
 //! | `caches` | caches, limiters, managers, environments |
-//! | `statistics`, `perf`, `properties`, `threads` | what is measured and reported |
+//! | `statistics`, `perf`, `properties`, `threads`, `traces` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
 //! | `maintenance`, `files`, `readers` | flushes, compactions, checkpoints, table files, backups |
 //! | `transactions`, `parts`, `locks` | databases with transactions |
@@ -37,6 +37,7 @@ pub mod slices;
 pub mod statistics;
 pub mod tables;
 pub mod threads;
+pub mod traces;
 pub mod transactions;
 pub mod updates;
 pub mod writes;

@@ -8,6 +8,7 @@
 //! | `gates` | filters of logs and of tables |
 //! | `logger` | loggers |
 //! | `listener` | event listeners |
+//! | `trace_writer` | writers of traces |
 //!
 //! Thread safety: called from any thread of the engine, several at once. A Java exception in one
 //! ends the job with its text, as a panic in a call-back of the engine does; those of loggers and
@@ -19,6 +20,7 @@ pub mod gates;
 pub mod listener;
 pub mod logger;
 pub mod order;
+pub mod trace_writer;
 
 pub use listener::JavaListener;
 pub use logger::{JavaLogger, StdErrLogger};

@@ -8,6 +8,7 @@ use pumice_base::Result;
 use pumice_port::lane::Lane;
 
 use crate::callbacks::Entered;
+use crate::compaction::subcompaction::{JobContext, SubcompactionResult};
 use crate::options::requests::CancelFlag;
 use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
@@ -18,6 +19,9 @@ pub(crate) enum LaneKind {
     Normal,
     Deferred,
 }
+
+/// A part of a job: its number, and the user keys that it lies between.
+pub(crate) type Part<'a> = (usize, &'a Option<Vec<u8>>, &'a Option<Vec<u8>>);
 
 /// See the module head.
 pub(crate) trait CompactionEnv: OutputEnv {
@@ -33,6 +37,12 @@ pub(crate) trait CompactionEnv: OutputEnv {
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
     /// Tells the listeners that a part of a job begins, or that it `ended`.
     fn note_part(&self, part: &SubcompactionJobInfo, ended: bool);
+    /// The result of a part of `job` that another process does; None if it is to be done here.
+    fn run_elsewhere(
+        &self,
+        job: &JobContext,
+        part: Part<'_>,
+    ) -> Option<Result<SubcompactionResult>>;
     /// The table at `path` is complete and has `bytes` bytes.
     ///
     /// # Errors

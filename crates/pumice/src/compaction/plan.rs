@@ -170,6 +170,14 @@ impl CompactionPlan {
         self.scores.estimated_compaction_needed_bytes
     }
 
+    /// Bytes at which outputs in `level` end.
+    pub fn output_bytes(&self, level: usize) -> u64 {
+        match level {
+            0 => u64::MAX,
+            level => self.options.target_file_size(level, self.targets.base_level),
+        }
+    }
+
     /// The level that L0 is compacted into.
     pub fn base_level(&self) -> usize {
         self.targets.base_level

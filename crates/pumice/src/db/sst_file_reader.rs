@@ -163,8 +163,9 @@ impl SstFileReader {
 fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
     let own: &ColumnFamilyOptions = &options.cf;
     let icmp = InternalKeyComparator::new(own.comparator.clone());
-    let open = OpenTables::new(&options.db, Default::default(), Default::default());
-    let tables = TableCache::new(Arc::new(open), Arc::clone(table_options), icmp.clone(), own);
+    let open =
+        OpenTables::new(&options.db, Default::default(), Default::default(), Default::default());
+    let tables = TableCache::new(open, Arc::clone(table_options), icmp.clone(), (0, "", own));
     let first = Arc::new(SuperVersion {
         mem: new_memtable(own, &icmp, 1, 0, None),
         imm: Vec::new(),

@@ -41,6 +41,7 @@ use crate::state::reports::Reports;
 use crate::state::{CfMap, DbState, Files};
 use crate::stats::db_stats::DbStats;
 use crate::stats::{Logger, StatsHistory, TableBuilds};
+use crate::trace::Traces;
 use crate::version::family::{CfData, new_memtable};
 use crate::version::identity::new_session_id;
 use crate::version::super_version::SuperVersion;
@@ -59,6 +60,7 @@ pub(super) struct Assembly<'a> {
     pub info_log: Option<Arc<dyn Logger>>,
     pub lock: Option<Box<dyn FileLock>>,
     pub mark: Mark,
+    pub traces: Arc<Traces>,
 }
 
 /// The pools of the process, with enough threads for this database.
@@ -91,13 +93,13 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let session_id = new_session_id();
     let ids = (a.db_id.clone(), session_id.clone());
-    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf(), ids));
+    let open_tables = OpenTables::new(options, a.path.to_path_buf(), ids, Arc::clone(&a.traces));
     let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
         // A secondary's memtables are not flushed, so writers may not be made to wait for that.
-        let counted = manager.clone().filter(|_| !matches!(a.mode, Mode::Secondary { .. }));
+        let counted = manager.clone().filter(|_| !a.mode.is_guest());
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
     }
@@ -120,7 +122,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             change: Mutex::ranked(&lock_order::OPTIONS_CHANGE, ()),
             limits: options.limits,
         },
-        reports: new_reports(options, a.info_log),
+        reports: new_reports(options, a.info_log, a.traces),
         resources: Resources {
             open_tables,
             write_buffer_manager: manager,
@@ -150,7 +152,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             fs: a.fs,
             read_only: !a.mode.writes(),
             two_phase: a.mode == Mode::TwoPhase,
-            secondary: matches!(a.mode, Mode::Secondary { .. }),
+            secondary: a.mode.is_guest(),
             db_id: a.db_id,
             session_id,
             lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
@@ -209,7 +211,11 @@ fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     }
 }
 
-fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Reports {
+fn new_reports(
+    options: &DbOptions,
+    info_log: Option<Arc<dyn Logger>>,
+    traces: Arc<Traces>,
+) -> Reports {
     Reports {
         info_log,
         statistics: options.statistics.clone(),
@@ -217,6 +223,7 @@ fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Report
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
+        traces,
         history: StatsHistory::default(),
         dumps_changed: Condvar::new(),
     }
@@ -251,7 +258,7 @@ pub(crate) fn new_family_state(
         Arc::clone(open_tables),
         Arc::clone(&table_options),
         icmp.clone(),
-        options,
+        (id, &family.name, options),
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
     let version = family.version;

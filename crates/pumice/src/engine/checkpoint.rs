@@ -168,7 +168,7 @@ impl DbInner {
     }
 
     fn flush_for_copy(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
-        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        let flush = FlushOptions { wait: true, allow_write_stall: true, ..FlushOptions::default() };
         self.flush_families(&flush, ids, FlushReason::GetLiveFiles)
     }
 

@@ -147,7 +147,7 @@ impl DbInner {
             state.jobs.saving = true;
             all_ids(&state)
         };
-        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        let flush = FlushOptions { wait: true, allow_write_stall: true, ..FlushOptions::default() };
         self.flush_families(&flush, &ids, FlushReason::ShutDown)
     }
 
@@ -188,6 +188,7 @@ impl DbInner {
     /// Wakes all that waits, so that it finds that the database shuts down, and takes back jobs.
     fn end_jobs(self: &Arc<Self>) {
         self.writes.attention.store(true, Ordering::Release);
+        self.cancel_remote_jobs();
         {
             let state = self.state.lock();
             self.changed.notify_all();

@@ -133,7 +133,7 @@ impl DbInner {
     ) -> Result<()> {
         let filters = work.cf.options().has_filter();
         let _filtering = filters.then(|| self.snapshots.filter_begins());
-        let context = self.job_context(work, lane, job)?;
+        let context = Arc::new(self.job_context(work, lane, job)?);
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.tables.lock());
         let blobs = std::mem::take(&mut *context.outputs.blobs.lock());
@@ -235,14 +235,14 @@ impl DbInner {
         Ok(())
     }
 
-    fn job_context(
+    pub(super) fn job_context(
         self: &Arc<Self>,
         work: &CompactionWork,
         lane: LaneKind,
         job: u64,
-    ) -> Result<Arc<JobContext>> {
+    ) -> Result<JobContext> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
-        Ok(Arc::new(JobContext {
+        Ok(JobContext {
             env: Arc::clone(self) as Arc<dyn CompactionEnv>,
             cf: Arc::clone(&work.cf),
             version: Arc::clone(&work.version),
@@ -258,7 +258,7 @@ impl DbInner {
             manual: work.manual.as_ref().map(|piece| piece.asked.clone()),
             part: self.part_info(work, job),
             outputs: Outputs::default(),
-        }))
+        })
     }
 
     /// Runs the parts of a job, each on its own thread, and joins their results.
@@ -310,7 +310,7 @@ impl DbInner {
                 self.dir.fs.sync_dir(work.cf.dirs.dir(blobs))?;
             }
         }
-        if self.options().compaction_verify_record_count {
+        if self.options().compaction_verify_record_count && !sum.counts.uncounted {
             work.verify_entry_count(sum.counts.entries_in)?;
         }
         if work.cf.is_dropped() {
@@ -357,7 +357,8 @@ fn run_part(
     let started = time::now_micros();
     let begun = SubcompactionJobInfo { subcompaction_job_id: number, ..job.part.clone() };
     job.env.note_part(&begun, false);
-    let result = subcompaction::run(job, start, end);
+    let elsewhere = job.env.run_elsewhere(job, (number, &start, &end));
+    let result = elsewhere.unwrap_or_else(|| subcompaction::run(job, start, end));
     let mut ended = SubcompactionJobInfo {
         elapsed_micros: time::now_micros().saturating_sub(started),
         error: result.as_ref().err().cloned(),

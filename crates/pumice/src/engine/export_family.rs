@@ -97,7 +97,7 @@ impl DbInner {
     ) -> Result<ExportImportFilesMetadata> {
         let staging = Staging::new(&*self.dir.fs, target)?;
         let _keep = KeepFiles::new(self);
-        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        let flush = FlushOptions { wait: true, allow_write_stall: true, ..FlushOptions::default() };
         self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::GetLiveFiles)?;
         let version = Arc::clone(&cf.super_version.load_full().version);
         if let Some(number) = version.blob_files().keys().next() {

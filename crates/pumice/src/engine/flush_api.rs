@@ -47,6 +47,9 @@ impl DbInner {
         if options.wait {
             self.wait_flushed(ids)?;
             self.check_nothing_held()?;
+            if options.listener_wait {
+                self.wait_told(ids);
+            }
         }
         Ok(())
     }
@@ -95,6 +98,22 @@ impl DbInner {
                 return Ok(());
             }
             self.life.check_alive(&state)?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Waits until the listeners have been told of the flushes of `ids` that are installed.
+    fn wait_told(&self, ids: &BTreeSet<u32>) {
+        let mut state = self.state.lock();
+        let installed =
+            |state: &DbState, id: &u32| state.cfs.get(id).map(|cf| (*id, cf.flush.installed));
+        let goal: Vec<(u32, u64)> = ids.iter().filter_map(|id| installed(&state, id)).collect();
+        let is_told = |state: &DbState| {
+            let told =
+                |id: &u32, mem: &u64| state.cfs.get(id).is_none_or(|cf| cf.flush.told >= *mem);
+            goal.iter().all(|(id, mem)| told(id, mem))
+        };
+        while !is_told(&state) {
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }

@@ -84,6 +84,7 @@ impl DbInner {
         for work in &works {
             if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                 cf.flush.running = false;
+                cf.flush.told = cf.flush.installed;
                 cf.reliefs.flush_ended();
                 if cf.imm.is_empty() {
                     cf.flush.requested = false;
@@ -269,6 +270,7 @@ impl DbInner {
             for mem in &work.mems {
                 if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
                     cf.imm.pop_front();
+                    cf.flush.installed = mem.id();
                     mem.mark_flushed();
                     cf.keep_for_conflicts(Arc::clone(mem));
                 }

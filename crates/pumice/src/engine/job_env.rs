@@ -12,7 +12,8 @@ use pumice_port::lane::{Lane, at_normal_priority};
 use pumice_table::{BuildStats, TableReason};
 
 use crate::callbacks::Entered;
-use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind, Part};
+use crate::compaction::subcompaction::{JobContext, SubcompactionResult};
 use crate::engine::DbInner;
 use crate::options::DbOptions;
 use crate::options::requests::CancelFlag;
@@ -80,6 +81,13 @@ impl CompactionEnv for DbInner {
             false => listener.on_subcompaction_begin(part),
             true => listener.on_subcompaction_completed(part),
         });
+    }
+    fn run_elsewhere(
+        &self,
+        job: &JobContext,
+        part: Part<'_>,
+    ) -> Option<Result<SubcompactionResult>> {
+        self.ask_service(job, part)
     }
     fn end_output(&self, path: &Path, bytes: u64) -> Result<()> {
         at_normal_priority(|| self.track_table(path, bytes));

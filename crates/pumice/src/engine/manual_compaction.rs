@@ -50,7 +50,8 @@ impl DbInner {
         let (begin, end) = (begin.as_deref(), end.as_deref());
         let first_new_file = self.new_file_number();
         if needs_flush(cf, begin, end) {
-            let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
+            let allow_write_stall = options.allow_write_stall;
+            let flush = FlushOptions { allow_write_stall, ..FlushOptions::default() };
             self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::ManualCompaction)?;
         }
         if cf.options().compaction_style == CompactionStyle::Universal {

@@ -32,6 +32,7 @@ use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::parts::Directory;
 use crate::stats::ContainedLogger;
+use crate::trace::{Traces, trace_files};
 use crate::version::family::ColumnFamily;
 
 /// Name of the column family that every database has.
@@ -91,14 +92,17 @@ pub(crate) fn open(
     let mark = Mark::new();
     pumice_port::os::watch_forks();
     mark.check_may_lock()?;
-    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    let (mut options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    let traces = Arc::new(Traces::default());
+    options.file_system = trace_files(options.file_system, &traces.io);
+    let traces = &traces;
     activity::during(IoActivity::DbOpen, || match mode {
-        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } => {
-            open_once(&options, path, &descriptors, mode, mark, None)
+        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } | Mode::Worker { .. } => {
+            open_once(&options, path, &descriptors, mode, (mark, traces), None)
         }
         // Another process may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
-            open_once(&options, path, &descriptors, mode, mark, Some(stamp))
+            open_once(&options, path, &descriptors, mode, (mark, traces), Some(stamp))
         }),
     })
 }
@@ -108,7 +112,7 @@ fn open_once(
     path: &Path,
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode<'_>,
-    mark: Mark,
+    (mark, traces): (Mark, &Arc<Traces>),
     stamp: Option<Stamp>,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
@@ -116,7 +120,7 @@ fn open_once(
     let wal_dir = directories(options, path, descriptors, mode)?;
     let recovered = match exists {
         // The files found only have to be consistent: a catch-up follows.
-        true if matches!(mode, Mode::Secondary { .. }) => {
+        true if mode.is_guest() => {
             read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
         }
         true => recover(options, path, &wal_dir, descriptors, mode)?,
@@ -142,6 +146,7 @@ fn open_once(
         info_log,
         lock,
         mark,
+        traces: Arc::clone(traces),
     })?;
     let db = Arc::new(inner);
     db.life.me.get_or_init(|| Arc::downgrade(&db));
@@ -150,18 +155,14 @@ fn open_once(
     dropped.iter().for_each(|tail| db.reports.dropped_tail(tail));
     match mode {
         Mode::ReadWrite | Mode::TwoPhase => {
-            if let Err(error) = db.start_writable(exists, descriptors) {
-                db.undo_open();
-                return Err(error);
-            }
-            if let Some(manager) = &db.resources.write_buffer_manager {
-                manager.add_user(Arc::downgrade(&db) as _);
-            }
+            start_writing(&db, exists, descriptors)?;
         }
         Mode::ReadOnly { error_if_wal_exists, until } => {
             db.start_read_only(error_if_wal_exists, until, stamp)?;
         }
         Mode::Secondary { .. } => secondary::start(&db)?,
+        // It reads the files of one version only.
+        Mode::Worker { .. } => {}
     }
     if !exists {
         check_direct(options, path)?;
@@ -172,6 +173,22 @@ fn open_once(
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))
+}
+
+/// Recovers a database that is to be written.
+fn start_writing(
+    db: &Arc<DbInner>,
+    exists: bool,
+    descriptors: &[ColumnFamilyDescriptor],
+) -> Result<()> {
+    if let Err(error) = db.start_writable(exists, descriptors) {
+        db.undo_open();
+        return Err(error);
+    }
+    if let Some(manager) = &db.resources.write_buffer_manager {
+        manager.add_user(Arc::downgrade(db) as _);
+    }
+    Ok(())
 }
 
 /// The directory of the logs. It and those of tables are made when they are missing and anything is
@@ -331,7 +348,7 @@ fn open_info_log(
     let place = match (&options.info_log, mode) {
         (Some(log), _) => return Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => return Ok(None),
-        (None, Mode::Secondary { path }) => path,
+        (None, Mode::Secondary { path } | Mode::Worker { path }) => path,
         (None, Mode::ReadWrite | Mode::TwoPhase) => path,
     };
     let log = crate::stats::InfoLog::open(Arc::clone(fs), place, &options.info_log_settings())?;

@@ -90,7 +90,7 @@ impl DbInner {
                 Arc::clone(&self.resources.open_tables),
                 Arc::clone(&table),
                 cf.icmp.clone(),
-                &changed,
+                (cf.id, &cf.name, &changed),
             ));
             let mut state = self.state.lock();
             let Some(family) = state.cfs.get_mut(&cf.id) else {

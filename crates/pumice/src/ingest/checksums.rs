@@ -95,6 +95,28 @@ pub(crate) fn fresh(
     }
 }
 
+/// The file at `path` must have that checksum of that function.
+///
+/// # Errors
+/// InvalidArgument for a function that is not known; Corruption if the checksum differs; I/O.
+pub(crate) fn check_given(
+    (fs, factory): (&dyn FileSystem, &FileChecksumGenFactory),
+    path: &Path,
+    (value, function): (&[u8], &str),
+) -> Result<()> {
+    let generator = file_checksum::generator(factory, path, function)?;
+    let computed = read_by(generator, fs, path, 0)?.value;
+    match computed == value {
+        true => Ok(()),
+        false => Err(Error::corruption(format!(
+            "{}: its {function} is {} and not {}",
+            path.display(),
+            hex(&computed),
+            hex(value)
+        ))),
+    }
+}
+
 fn read_by(
     generator: Box<dyn FileChecksumGenerator>,
     fs: &dyn FileSystem,

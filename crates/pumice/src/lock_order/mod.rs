@@ -64,7 +64,7 @@ pub(crate) static FAMILY_STATS: LockRank = LockRank::foreground(90, "CfCounters:
 pub(crate) static KEY_LOCKS: LockRank = LockRank::foreground(95, "FamilyLocks::stripes");
 
 // Leaves: nothing else of the table is taken under them, and none is held over I/O, except the
-// logger's, which come last.
+// logger's and the traces', which come last.
 
 /// The entries of the write queue.
 pub(crate) static WRITE_QUEUE: LockRank = LockRank::foreground(LEAF_PLACE, "WriteQueue::state");
@@ -99,6 +99,10 @@ pub(crate) static JOB_OUTPUTS: LockRank = LockRank::background(LEAF_PLACE, "JobC
 pub(crate) static LOG_LINES: LockRank = LockRank::background(120, "ContainedLogger::queue");
 /// The file of the info log. I/O: yes.
 pub(crate) static INFO_LOG: LockRank = LockRank::foreground(130, "InfoLog::open");
+/// The writer of a trace. I/O: yes.
+pub(crate) static TRACE: LockRank = LockRank::foreground(140, "Switch::running");
+/// The options of the trace of queries. I/O: no.
+pub(crate) static TRACE_OPTIONS: LockRank = LockRank::foreground(150, "QueryTrace::options");
 
 #[cfg(test)]
 mod tests;

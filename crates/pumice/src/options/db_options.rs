@@ -15,6 +15,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
+use super::compaction_service::CompactionService;
 use super::component_values::log_compression;
 use super::enums::{BackgroundPolicy, BackgroundPriority, FileChecksumGenFactory, InfoLogLevel};
 use super::paths::DbPath;
@@ -275,6 +276,8 @@ option_table! {
         /// Decides which records of the logs an open applies; None applies all. Readers ask it
         /// too, secondaries do not.
         wal_filter: Option<Arc<dyn WalFilter>> = None;
+        /// Does compactions elsewhere; None does them here.
+        compaction_service: Option<Arc<dyn CompactionService>> = None;
         /// How large keys, values and batches may be; for tests, which lower them.
         limits: SizeLimits = SizeLimits::FORMAT;
         /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
@@ -377,7 +380,7 @@ option_table! {
         "wal_filter" accepts ["nullptr"];
         /// Paths are not read from text; see the field `db_paths`.
         "db_paths" accepts ["", "{}"];
-        /// Remote compaction.
+        /// Objects cannot be made from text; see the field compaction_service.
         "compaction_service" accepts ["nullptr"];
     }
     aliases {

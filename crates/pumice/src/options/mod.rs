@@ -29,6 +29,7 @@ pub mod cf_options;
 mod closures;
 pub(crate) mod codec;
 mod collectors;
+pub(crate) mod compaction_service;
 mod component_values;
 pub mod db_options;
 pub mod docs;
@@ -36,11 +37,11 @@ pub mod enums;
 pub mod fifo;
 pub mod file;
 mod filter_factory;
-mod latest;
+pub(crate) mod latest;
 pub mod merge_operators;
 pub mod objects;
 mod on_disk;
-mod paths;
+pub(crate) mod paths;
 mod presets;
 pub(crate) mod printed;
 pub mod requests;
@@ -70,6 +71,10 @@ pub use closures::filter_of;
 pub use collectors::{
     CollectorContext, CompactOnDeletionCollectorFactory, EntryType, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
+};
+pub use compaction_service::{
+    CompactionService, CompactionServiceJobInfo, CompactionServiceJobStatus,
+    CompactionServiceOptionsOverride, CompactionServiceScheduleResponse,
 };
 pub use db_options::DbOptions;
 pub use enums::{

@@ -15,7 +15,7 @@ use pumice_env::filename::TableDirs;
 use super::{ColumnFamilyOptions, CompactionStyle, DbOptions};
 
 /// As many ids as the MANIFEST has room for.
-const PATHS_MAX: usize = 4;
+pub(crate) const PATHS_MAX: usize = 4;
 
 /// A directory for tables.
 ///

@@ -336,11 +336,13 @@ pub struct FlushOptions {
     pub wait: bool,
     /// Flush at once even if that stalls writes.
     pub allow_write_stall: bool,
+    /// With `wait`: return when the listeners have been told, too.
+    pub listener_wait: bool,
 }
 
 impl Default for FlushOptions {
     fn default() -> Self {
-        FlushOptions { wait: true, allow_write_stall: false }
+        FlushOptions { wait: true, allow_write_stall: false, listener_wait: false }
     }
 }
 

@@ -22,6 +22,11 @@ pub(crate) enum Mode<'a> {
         /// Directory of the info log.
         path: &'a Path,
     },
+    /// To compact for a database that another process writes.
+    Worker {
+        /// Directory of the info log.
+        path: &'a Path,
+    },
     ReadOnly {
         error_if_wal_exists: bool,
         /// Only batches that end at or before it are seen.
@@ -30,6 +35,11 @@ pub(crate) enum Mode<'a> {
 }
 
 impl Mode<'_> {
+    /// Another process has the database open, and writes it.
+    pub fn is_guest(self) -> bool {
+        matches!(self, Mode::Secondary { .. } | Mode::Worker { .. })
+    }
+
     /// The database is written to.
     pub fn writes(self) -> bool {
         matches!(self, Mode::ReadWrite | Mode::TwoPhase)

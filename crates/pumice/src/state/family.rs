@@ -36,6 +36,9 @@ pub(crate) struct ImmutableMemTable {
 /// The state of its flushes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlushState {
+    /// The newest memtable that is in a table, and of which the listeners have been told.
+    pub installed: u64,
+    pub told: u64,
     /// A flush was requested, however few memtables there are.
     pub requested: bool,
     pub running: bool,

@@ -24,6 +24,7 @@ use crate::stats::{
     CompactionStats, HistogramKind, Logger, Statistics, StatsHistory, TableBuilds, Ticker,
     record_build,
 };
+use crate::trace::Traces;
 use crate::version::family::CfData;
 
 /// See the module head.
@@ -35,6 +36,7 @@ pub(crate) struct Reports {
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,
+    pub traces: Arc<Traces>,
     pub history: StatsHistory,
     /// Notified when the time of the next dump or sample may have changed.
     pub dumps_changed: Condvar,

@@ -9,6 +9,8 @@ use std::ops::AddAssign;
 pub(crate) struct IterationCounts {
     /// Read; no range tombstones.
     pub entries_in: u64,
+    /// How many were read is not known of all.
+    pub uncounted: bool,
     /// A newer version of the same stripe hides them.
     pub dropped_hidden: u64,
     /// Deletions with nothing left to delete.
@@ -26,6 +28,7 @@ pub(crate) struct IterationCounts {
 impl AddAssign for IterationCounts {
     fn add_assign(&mut self, part: IterationCounts) {
         self.entries_in += part.entries_in;
+        self.uncounted |= part.uncounted;
         self.dropped_hidden += part.dropped_hidden;
         self.dropped_obsolete += part.dropped_obsolete;
         self.dropped_early += part.dropped_early;

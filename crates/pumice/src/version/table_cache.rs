@@ -29,7 +29,7 @@ use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
 use pumice_table::{
-    BlockCache, Extractor, Table, TableOptions, TableProperties, TableReadContext,
+    BlockCache, BlockTracer, Extractor, Table, TableOptions, TableProperties, TableReadContext,
     TableReadOptions, TableStats,
 };
 
@@ -38,6 +38,7 @@ use crate::lock_order;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
+use crate::trace::Traces;
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
 /// An unknown level.
@@ -97,6 +98,7 @@ pub(crate) struct OpenTables {
     pub(super) file_times: Option<Arc<dyn FileTimes>>,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
+    traces: Arc<Traces>,
 }
 
 /// The tables of one column family.
@@ -109,6 +111,7 @@ pub struct TableCache {
     /// The same in the form that readers use.
     extractor: Option<Extractor>,
     pub(super) blob_cache: Option<Arc<BlockCache>>,
+    tracer: Arc<dyn BlockTracer>,
     /// Files of L0 up to this many bytes are treated like flushed ones.
     flushed_bytes_max: u64,
     last_level: usize,
@@ -149,13 +152,18 @@ impl Deref for TableRef<'_> {
 
 impl OpenTables {
     /// Tables in `dir` of the database and session `ids`, opened as `options` say.
-    pub fn new(options: &DbOptions, dir: PathBuf, ids: (String, String)) -> Self {
+    pub fn new(
+        options: &DbOptions,
+        dir: PathBuf,
+        ids: (String, String),
+        traces: Arc<Traces>,
+    ) -> Arc<Self> {
         let statistics = options.statistics.clone();
         let receiver = |last_level| {
             let statistics = Arc::clone(statistics.as_ref()?);
             Some(Arc::new(TableTickers::new(statistics, last_level)) as Arc<dyn TableStats>)
         };
-        OpenTables {
+        Arc::new(OpenTables {
             fs: Arc::clone(&options.file_system),
             own: dir,
             ids,
@@ -170,7 +178,8 @@ impl OpenTables {
             file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::ranked(&lock_order::OPEN_TABLES, Recent::default()),
-        }
+            traces,
+        })
     }
 
     /// Changes the limit, and closes files beyond it.
@@ -297,15 +306,16 @@ pub(crate) fn kept_table(file: &FileMetaData) -> Option<&Table> {
 }
 
 impl TableCache {
-    /// The tables of a column family with these settings.
+    /// The tables of a column family, of that id and name, with these settings.
     pub(crate) fn new(
         open: Arc<OpenTables>,
         options: Arc<TableOptions>,
         comparator: InternalKeyComparator,
-        family: &ColumnFamilyOptions,
+        (id, name, family): (u32, &str, &ColumnFamilyOptions),
     ) -> Self {
         TableCache {
             dirs: family.table_dirs(&open.own),
+            tracer: open.traces.blocks.tracer(id, name),
             open,
             options,
             comparator,
@@ -321,6 +331,11 @@ impl TableCache {
     /// Where the tables are.
     pub(crate) fn dirs(&self) -> &TableDirs {
         &self.dirs
+    }
+
+    /// The traces of the database.
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.open.traces
     }
 
     /// The counters of the database, if they are wanted.
@@ -493,6 +508,7 @@ impl TableCache {
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
                 stats: self.receiver(level),
+                tracer: Some(Arc::clone(&self.tracer)),
                 max_file_size_for_l0_meta_pin: self.flushed_bytes_max,
                 ..TableReadContext::default()
             },

@@ -19,5 +19,6 @@ mod read;
 mod stats;
 mod tasks;
 mod timestamps;
+mod traces;
 mod whole;
 mod write;

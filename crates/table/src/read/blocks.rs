@@ -11,6 +11,7 @@ use pumice_base::narrow::to_usize;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_cache::{CacheKey, Priority};
 use pumice_env::IoPriority;
+use pumice_env::perf;
 use pumice_env::rate_limiter::reads::read_priority;
 use pumice_port::time;
 
@@ -254,7 +255,7 @@ impl Table {
                     return Err(self.foreign_block());
                 }
                 if OBSERVED {
-                    self.note_cache_hit(kind, hit.charge());
+                    self.note_cache_hit(handle, &hit);
                 }
                 Ok(Some(PinnedBlock::Cached(hit)))
             }
@@ -363,6 +364,9 @@ impl Table {
     ) -> Result<PinnedBlock> {
         if self.measures_use && fill {
             self.measure(&mut block, handle.offset);
+        }
+        if perf::is_any() && self.cache.is_some() {
+            self.trace_access(handle, &block, false, !fill);
         }
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
             return Ok(PinnedBlock::Owned(Arc::new(block)));

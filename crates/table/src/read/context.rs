@@ -17,6 +17,7 @@ use crate::options::TableOptions;
 use crate::read::cached_block::PinnedBlock;
 use crate::read::table::Table;
 use crate::stats::TableStats;
+use crate::trace::BlockTracer;
 
 /// How a table is opened.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct TableReadContext {
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// Receives cache and filter counts.
     pub stats: Option<Arc<dyn TableStats>>,
+    /// Told of uses of blocks while it wants to be.
+    pub tracer: Option<Arc<dyn BlockTracer>>,
     /// Do not load or use the filter.
     pub skip_filters: bool,
     /// Level-0 tables up to this many bytes count as flushed for pinning.
@@ -58,6 +61,7 @@ impl Default for TableReadContext {
             tail_size: 0,
             prefix_extractor: None,
             stats: None,
+            tracer: None,
             skip_filters: false,
             max_file_size_for_l0_meta_pin: u64::MAX,
         }

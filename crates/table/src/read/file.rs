@@ -21,6 +21,7 @@ use pumice_env::perf::{self, PerfMetric};
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::stats::TableStats;
+use crate::trace::BlockTracer;
 
 /// Read buffers above this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
@@ -76,6 +77,7 @@ pub(crate) struct TableFile {
     pub max_block_bytes: usize,
     pub dictionary: Option<Dictionary>,
     pub stats: Option<Arc<dyn TableStats>>,
+    pub tracer: Option<Arc<dyn BlockTracer>>,
     /// The level where it was last seen by a read with statistics (see `Table::seen_at`).
     pub level: AtomicUsize,
 }

@@ -5,13 +5,15 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
+use pumice_cache::CacheKey;
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
 use pumice_port::time::now_nanos;
 
-use crate::handle::BlockKind;
+use crate::handle::{BlockHandle, BlockKind};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
 use crate::read::file::TableFile;
 use crate::read::table::Table;
+use crate::trace::BlockAccess;
 
 impl Table {
     /// A read with statistics finds the table in `level`: its blocks are counted for that level. A
@@ -72,13 +74,40 @@ impl Table {
 
     /// A block was found in the cache.
     #[inline]
-    pub(super) fn note_cache_hit(&self, kind: BlockKind, bytes: usize) {
+    pub(super) fn note_cache_hit(&self, handle: BlockHandle, block: &CachedBlock) {
+        let (kind, bytes) = (block.kind(), block.charge());
         if let Some(stats) = &self.file.stats {
             stats.cache_hit(kind, bytes);
         }
         if perf::is_any() {
             count_cache_hit(kind, bytes, self.file.level());
+            self.trace_access(handle, block, true, false);
         }
+    }
+
+    /// Tells the tracer that a block is used, which was in the cache if it was a `hit`.
+    #[cold]
+    pub(super) fn trace_access(
+        &self,
+        handle: BlockHandle,
+        block: &CachedBlock,
+        hit: bool,
+        no_insert: bool,
+    ) {
+        let Some(tracer) = self.file.tracer.as_ref().filter(|tracer| tracer.is_on()) else {
+            return;
+        };
+        let CacheKey(high, low) = self.cache_key(handle);
+        tracer.accessed(&BlockAccess {
+            kind: block.kind(),
+            key: [high, low],
+            bytes: block.charge(),
+            level: self.file.level(),
+            file_number: self.file_number,
+            hit,
+            no_insert,
+            block,
+        });
     }
 
     /// Runs `fetch`, which reads a block and decodes it for the cache.

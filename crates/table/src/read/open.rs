@@ -143,6 +143,7 @@ impl Opener {
             max_block_bytes: context.options.max_block_bytes,
             dictionary: None,
             stats: context.stats.clone(),
+            tracer: context.tracer.clone(),
             level: AtomicUsize::new(usize::try_from(context.level).unwrap_or(0)),
         };
         let tail = Tail::new(start, bytes);

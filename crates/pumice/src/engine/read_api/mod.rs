@@ -1,5 +1,8 @@
 //! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
+mod requests;
+mod traced;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +13,7 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::{ReadLimits, Table, TableReadOptions};
+use pumice_table::{Table, TableReadOptions};
 
 use crate::cost;
 use crate::engine::DbInner;
@@ -37,52 +40,7 @@ use crate::version::family::{CfData, ColumnFamily};
 use crate::version::super_version::{SuperVersion, keep_views, kept_view};
 use crate::version::table_cache::TableCache;
 
-#[inline]
-fn limits(options: &ReadOptions) -> ReadLimits {
-    ReadLimits {
-        deadline_micros: options.deadline_micros,
-        io_timeout_micros: options.io_timeout_micros,
-    }
-}
-
-/// Table options of a scan.
-pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
-    TableReadOptions {
-        verify_checksums: options.verify_checksums,
-        fill_cache: options.fill_cache,
-        readahead_size: options.readahead_size,
-        total_order_seek: true,
-        prefix_same_as_start: false,
-        // Prefix filters may be used where the bound shows that they make no difference.
-        auto_prefix_mode: options.auto_prefix_mode
-            && !options.total_order_seek
-            && options.iterate_upper_bound.is_some(),
-        iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
-        cache_only: options.cache_only,
-        missed: None,
-        io_priority: options.rate_limiter_priority,
-        limits: limits(options),
-        ignore_range_deletions: options.ignore_range_deletions,
-    }
-}
-
-/// Table options of a point read: no allocation.
-pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
-    TableReadOptions {
-        verify_checksums: options.verify_checksums,
-        fill_cache: options.fill_cache,
-        readahead_size: 0,
-        total_order_seek: true,
-        prefix_same_as_start: false,
-        auto_prefix_mode: false,
-        iterate_upper_bound: None,
-        cache_only: options.cache_only,
-        missed: None,
-        io_priority: options.rate_limiter_priority,
-        limits: limits(options),
-        ignore_range_deletions: options.ignore_range_deletions,
-    }
-}
+pub(crate) use requests::{point_options, table_options};
 
 /// Everything that holds entries of a column family, newest first. Range tombstones that can hide
 /// them go into `range_dels`, those of tables that the `filter` does not want too.
@@ -215,6 +173,7 @@ pub(crate) fn get_operands(
     db.check_snapshot(options)?;
     db.life.check_caller()?;
     fiber::spend(cost::GET);
+    db.trace_get(cf, key);
     let time = read_time(cf, options)?;
     let timed = time.map(|time| stamped(key, time));
     let key = timed.as_deref().unwrap_or(key);
@@ -282,6 +241,7 @@ impl DbInner {
         self.life.check_caller()?;
         fiber::spend(cost::GET);
         if cf.timestamp_size > 0 || options.timestamp.is_some() {
+            self.trace_get(cf, key);
             let found = self.get_at(options, cf, key)?;
             return Ok(found.map(|(value, _)| value));
         }
@@ -371,7 +331,11 @@ impl DbInner {
         let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
             get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
         };
-        observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+        self.trace_get(cf, key);
+        let at_snapshot = options.snapshot.is_some();
+        self.reports.traces.blocks.during(key, at_snapshot, || {
+            observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+        })
     }
 
     /// The values of several keys in one state.
@@ -382,6 +346,9 @@ impl DbInner {
     ) -> Vec<Result<Option<W>>> {
         if keys.is_empty() {
             return Vec::new();
+        }
+        if perf::is_any() {
+            self.trace_multi_get(keys);
         }
         if options.timestamp.is_some() || keys.iter().any(|(cf, _)| cf.data.timestamp_size > 0) {
             let found = self.multi_get_at::<W>(options, keys);

@@ -28,6 +28,7 @@ use crate::state::batch_check::check_batch;
 use crate::state::errors::Reason;
 use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
+use crate::trace::query::Call;
 
 /// Largest buffer for single updates that is kept: a larger one is freed after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
@@ -404,7 +405,11 @@ impl DbInner {
         mut own: Own<'_>,
         followers: &mut [Follower],
     ) -> Result<()> {
-        let mut clock = perf::phases(PerfMetric::WritePreAndPostProcessTime);
+        let observed = perf::is_any();
+        let mut clock = perf::phases(observed, PerfMetric::WritePreAndPostProcessTime);
+        if observed {
+            self.trace_group(&own, followers);
+        }
         let (mut updates, mut taken) = (batch::count(own.rep), own.taken.sequences);
         let mut bytes = own.bytes();
         for Follower { batch: other, .. } in &*followers {
@@ -453,6 +458,21 @@ impl DbInner {
         self.last_sequence.store(last, Ordering::Release);
         self.reports.count_writes(options, 1 + followers.len() as u64, taken, bytes as u64);
         Ok(())
+    }
+
+    /// Notes the batches of a group, in its order, if there is a trace of queries.
+    #[cold]
+    fn trace_group(&self, own: &Own<'_>, followers: &[Follower]) {
+        let trace = &self.reports.traces.queries;
+        // A prepared section takes no numbers, and is noted when it is committed.
+        if trace.is_on() && own.taken.sequences > 0 {
+            trace.note(&Call::Write([&own.rep[..own.taken.logged.end], own.value()]));
+        }
+        if trace.is_on() {
+            for Follower { batch, .. } in followers {
+                trace.note(&Call::Write([&batch.rep, &[]]));
+            }
+        }
     }
 
     /// Logs a group of `bytes` as one record with `header`.

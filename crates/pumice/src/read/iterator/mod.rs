@@ -181,7 +181,7 @@ impl DbIterator {
 
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
-        self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
+        self.observe_seek(SeekKind::ToFirst, Self::go_to_first);
     }
 
     fn go_to_first(&mut self) {
@@ -199,7 +199,7 @@ impl DbIterator {
 
     /// Moves to the last key (before the upper bound).
     pub fn seek_to_last(&mut self) {
-        self.observe_seek(SeekKind::ToEnd, Self::go_to_last);
+        self.observe_seek(SeekKind::ToLast, Self::go_to_last);
     }
 
     fn go_to_last(&mut self) {
@@ -223,10 +223,10 @@ impl DbIterator {
 
     fn seek_to(&mut self, target: &[u8]) {
         if let Some(look) = &self.limits.look {
-            let target = look.bound(target);
-            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(&target));
+            let bound = look.bound(target);
+            return self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(&bound));
         }
-        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
+        self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(target));
     }
 
     fn go_to(&mut self, target: &[u8]) {
@@ -254,10 +254,10 @@ impl DbIterator {
 
     fn seek_to_prev(&mut self, target: &[u8]) {
         if let Some(look) = &self.limits.look {
-            let target = look.end_of(target);
-            return self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(&target));
+            let end = look.end_of(target);
+            return self.observe_seek(SeekKind::ForPrev(target), |iter| iter.go_before(&end));
         }
-        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
+        self.observe_seek(SeekKind::ForPrev(target), |iter| iter.go_before(target));
     }
 
     fn go_before(&mut self, target: &[u8]) {

@@ -16,13 +16,19 @@ use super::{DbIterator, Direction, Place};
 use crate::options::requests::ReadOptions;
 use crate::read::source::Source;
 use crate::stats::{HistogramKind, Record, Statistics, Ticker};
+use crate::trace::query::Call;
 
 /// The kind of a seek.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SeekKind {
-    /// The first or the last key: RocksDB does not time it.
-    ToEnd,
-    ToTarget,
+pub(super) enum SeekKind<'t> {
+    /// The first or the last key, which RocksDB does not time; a bound that there is becomes the
+    /// target of what it traces.
+    ToFirst,
+    ToLast,
+    /// That key or one after it.
+    ToTarget(&'t [u8]),
+    /// That key or one before it.
+    ForPrev(&'t [u8]),
 }
 
 /// The error of a move that skips more than its reader allows.
@@ -174,7 +180,7 @@ impl DbIterator {
 
     /// Runs `seek`, and counts it if counting is on.
     #[inline]
-    pub(super) fn observe_seek(&mut self, kind: SeekKind, seek: impl FnOnce(&mut Self)) {
+    pub(super) fn observe_seek(&mut self, kind: SeekKind<'_>, seek: impl FnOnce(&mut Self)) {
         if self.observer.is_none() {
             if !perf::is_any() {
                 return seek(self);
@@ -182,13 +188,15 @@ impl DbIterator {
             self.observer = Observer::new(None);
             self.at.shown = Place::Observed;
         }
+        self.trace_seek(kind);
         let statistics = self.observer.as_ref().and_then(|observer| observer.statistics.clone());
         let timer = statistics.timer();
         perf::count(PerfMetric::IterSeekCount, 1);
         let cpu = perf::time(PerfMetric::IterSeekCpuNanos);
         activity::during(IoActivity::DbIterator, || seek(self));
         drop(cpu);
-        let micros = timer.micros().filter(|_| kind == SeekKind::ToTarget);
+        let micros =
+            timer.micros().filter(|_| !matches!(kind, SeekKind::ToFirst | SeekKind::ToLast));
         let bytes = self.shown_bytes();
         if let Some(observer) = &mut self.observer {
             observer.end_move(bytes.is_some());
@@ -203,6 +211,31 @@ impl DbIterator {
                 tally.measure(HistogramKind::DbSeek, micros);
             }
         });
+    }
+
+    /// Notes a seek, if there is a trace of queries.
+    fn trace_seek(&self, kind: SeekKind<'_>) {
+        let tables = self.cf.tables();
+        let trace = &tables.traces().queries;
+        if !trace.is_on() {
+            return;
+        }
+        // Timestamps are no part of what the caller gave.
+        let stamp = self.limits.look.as_ref().map_or(0, |_| self.cf.timestamp_size);
+        let bare = |key: &Option<Vec<u8>>| {
+            key.as_ref()
+                .map_or_else(Vec::new, |key| key[..key.len().saturating_sub(stamp)].to_vec())
+        };
+        let (lower, upper) = (bare(&self.limits.lower_bound), bare(&self.limits.upper_bound));
+        let (key, for_prev) = match kind {
+            SeekKind::ToTarget(key) => (key, false),
+            SeekKind::ForPrev(key) => (key, true),
+            SeekKind::ToFirst if !lower.is_empty() => (&lower[..], false),
+            SeekKind::ToLast if !upper.is_empty() => (&upper[..], true),
+            SeekKind::ToFirst | SeekKind::ToLast => return,
+        };
+        let (family, bounds) = (self.cf.id, [&lower[..], &upper[..]]);
+        trace.note(&Call::Seek { family, key, bounds, for_prev });
     }
 
     /// Takes a `step`, and counts it if counting is on.

@@ -220,7 +220,8 @@ fn compaction_comes_back_as_soon_as_writes_are_slowed() {
         families.iter().for_each(|cf| {
             db.put_cf_opt(&WriteOptions::default(), cf, b"k", b"v").unwrap();
         });
-        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        let at_once =
+            FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
         db.flush_cfs_opt(&at_once, &families).unwrap();
         sleep(Duration::from_secs(1));
         assert!(l0_files(&db) > files || listener.compactions.load(Ordering::Relaxed) > before);

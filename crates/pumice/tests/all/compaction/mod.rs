@@ -17,5 +17,6 @@ mod lanes;
 mod partitions;
 mod rate_limit;
 mod reclaim;
+mod service;
 mod universal;
 mod universal_age;

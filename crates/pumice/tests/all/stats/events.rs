@@ -11,8 +11,8 @@ use pumice::stats::listener::{
     WriteStallInfo,
 };
 use pumice::{
-    BottommostLevelCompaction, CompactRangeOptions, Db, EventListener, FileSystem, Options,
-    WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CompactRangeOptions, Db, EventListener, FileSystem, FlushOptions,
+    Options, WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::sim;
@@ -407,4 +407,33 @@ fn sequential_files_are_not_rewritten() {
     assert_eq!(recorder.heard("flush end"), 8);
     assert_eq!(recorder.heard("created by compaction"), 0);
     assert!(db.property_int("rocksdb.num-files-at-level6").unwrap() > 0);
+}
+
+/// Takes its time over a flush.
+#[derive(Default)]
+struct Slow {
+    told: std::sync::atomic::AtomicUsize,
+}
+
+impl EventListener for Slow {
+    fn on_flush_completed(&self, _: &FlushJobInfo) {
+        pumice_port::thread::sleep(Duration::from_millis(50));
+        self.told.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[pumice_test_macros::test]
+fn a_flush_waits_for_its_listeners_if_asked() {
+    let (_, fs) = memory();
+    let slow = Arc::new(Slow::default());
+    let (db, _) = open(&fs, |options| options.db.listeners.push(Arc::clone(&slow) as _));
+    let options = FlushOptions { listener_wait: true, ..FlushOptions::default() };
+    for turn in 1..5 {
+        db.put("key", "value").unwrap();
+        db.flush_opt(&options).unwrap();
+        assert_eq!(slow.told.load(std::sync::atomic::Ordering::SeqCst), turn);
+    }
+    // There is nothing to flush, and nobody to tell.
+    db.flush_opt(&options).unwrap();
+    db.close().unwrap();
 }

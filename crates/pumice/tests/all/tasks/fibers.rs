@@ -215,7 +215,7 @@ fn close_ends_what_fibers_wait_for() {
         .collect();
     let flusher = {
         let db = db.clone();
-        let wait = FlushOptions { allow_write_stall: true, wait: true };
+        let wait = FlushOptions { allow_write_stall: true, wait: true, ..FlushOptions::default() };
         runtime.spawn("flusher", move || db.flush_opt(&wait).map_err(|error| error.kind()))
     };
     // Writes have stopped when two memtables are full; then nothing moves any more.

@@ -183,7 +183,8 @@ fn a_close_ends_the_stalls_of_paused_work() {
             options.cf.max_write_buffer_number = 2;
             let db = Db::open(&options, "/db").unwrap();
             db.set_options(&[("disable_auto_compactions", "true")]).unwrap();
-            let no_wait = FlushOptions { wait: !l0, allow_write_stall: true };
+            let no_wait =
+                FlushOptions { wait: !l0, allow_write_stall: true, ..FlushOptions::default() };
             for round in 0..2 {
                 db.put_opt(&UNLOGGED, b"a", b"value").unwrap();
                 if l0 {

@@ -76,7 +76,8 @@ fn a_family_dropped_during_its_flush_leaves_the_manifest_readable() {
             let value = vec![b'v'; rng.uniform(400) as usize];
             db.put_cf_opt(&WriteOptions::default(), &cf, &n.to_be_bytes(), &value).unwrap();
         }
-        let no_wait = FlushOptions { wait: false, allow_write_stall: true };
+        let no_wait =
+            FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
         db.flush_cfs_opt(&no_wait, &[&cf]).unwrap();
         for _ in 0..rng.uniform(2000) {
             std::hint::spin_loop();

@@ -346,7 +346,8 @@ fn a_flush_waits_for_another_though_nothing_compacts() {
         db.wait_for_compact(&Default::default()).unwrap_err();
         fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Stall(10 * SECOND)));
         put(&db, "a", b"3").unwrap();
-        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        let at_once =
+            FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
         db.flush_opt(&at_once).unwrap();
         put(&db, "a", b"4").unwrap();
         flush(&db);

@@ -152,7 +152,7 @@ fn flushes_in_turn(crowd: usize) {
     let turns = Arc::new(Turns::default());
     let dbs: Vec<Db> = (0..crowd).map(|number| open(&fs, number, &turns)).collect();
     let gate = occupy(PoolPriority::High);
-    let request = FlushOptions { wait: false, allow_write_stall: true };
+    let request = FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
     let own = families(&dbs[0]);
     for family in &own {
         put_in(&dbs[0], family, 1);
@@ -245,7 +245,12 @@ fn a_close_takes_its_jobs_out_of_the_queues() {
         }
         let high = occupy(gates[1]);
         fill(&db, 0..2, "newest");
-        db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+        db.flush_opt(&FlushOptions {
+            wait: false,
+            allow_write_stall: true,
+            ..FlushOptions::default()
+        })
+        .unwrap();
         let pools = ThreadPools::shared();
         let queued = || gates.map(|priority| pools.queue_len(priority));
         // A flush, and the events of the sealed memtable.

@@ -219,7 +219,8 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
         // The flush of this family makes the log that is going to fail its first log; the other
         // family needs an older one.
         stall(5);
-        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        let at_once =
+            FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
         db.flush_cfs_opt(&at_once, &[db.default_column_family()]).unwrap();
         thread::sleep(Duration::from_secs(1));
         let mut batch = WriteBatch::new();

@@ -34,7 +34,8 @@ fn logs(fs: &MemFs) -> Vec<u64> {
 
 /// Starts a new log and leaves the memtable unflushed: background work is paused.
 fn next_log(db: &Db) {
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() })
+        .unwrap();
 }
 
 /// Three logs with a key each, nothing flushed; the process has died.

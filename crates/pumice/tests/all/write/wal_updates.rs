@@ -213,7 +213,11 @@ fn a_log_that_moves_is_found() {
     let (_, fs) = memory();
     let db = Db::open(&archiving(&fs), DIR).unwrap();
     db.pause_background_work();
-    let flush = pumice::FlushOptions { wait: false, allow_write_stall: true };
+    let flush = pumice::FlushOptions {
+        wait: false,
+        allow_write_stall: true,
+        ..pumice::FlushOptions::default()
+    };
     for n in 0..2u8 {
         db.put([n], "v").unwrap();
         db.flush_opt(&flush).unwrap();
@@ -312,7 +316,12 @@ fn what_recovery_passed_over_is_not_given() {
     db.pause_background_work();
     for log in 0..3 {
         fill(&db, log * 10..log * 10 + 10, "value");
-        db.flush_opt(&pumice::FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+        db.flush_opt(&pumice::FlushOptions {
+            wait: false,
+            allow_write_stall: true,
+            ..pumice::FlushOptions::default()
+        })
+        .unwrap();
     }
     let fs = fs.crashed_copy(1, pumice_env::mem::CrashMode::PROCESS);
     db.continue_background_work().unwrap();

@@ -112,7 +112,8 @@ fn dropped_at(seed: u64, event: &'static str) {
     for n in 0..3 * KEYS {
         db.put_opt(&SYNC, &key(n % KEYS), b"kept").unwrap();
         if n % KEYS == KEYS - 1 && !listener.has_happened() {
-            let unwaited = FlushOptions { wait: false, allow_write_stall: true };
+            let unwaited =
+                FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
             db.flush_opt(&unwaited).unwrap();
             thread::sleep(Duration::from_millis(5));
         }

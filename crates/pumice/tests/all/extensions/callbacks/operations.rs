@@ -64,7 +64,11 @@ pub static OPERATIONS: [(&str, Operation); 49] = [
     }),
     ("flush", |db, _| db.flush_opt(&FlushOptions::default())),
     ("flush, not waiting", |db, _| {
-        db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })
+        db.flush_opt(&FlushOptions {
+            wait: false,
+            allow_write_stall: true,
+            ..FlushOptions::default()
+        })
     }),
     ("flush_cfs", |db, _| {
         db.flush_cfs_opt(&FlushOptions::default(), &[db.default_column_family()])

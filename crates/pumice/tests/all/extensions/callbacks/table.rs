@@ -236,7 +236,11 @@ fn has_the_last(kind: Kind, at: u64, dropped: &Mutex<u64>) {
     for _ in 0..3 {
         db.put_opt(&unlogged, b"key unlogged", b"kept").unwrap();
         db.merge_opt(&unlogged, b"merged", b"+").unwrap();
-        let unwaited = pumice::FlushOptions { wait: false, allow_write_stall: true };
+        let unwaited = pumice::FlushOptions {
+            wait: false,
+            allow_write_stall: true,
+            ..pumice::FlushOptions::default()
+        };
         db.flush_opt(&unwaited).unwrap();
     }
     db.put_opt(&unlogged, b"key unlogged", b"kept").unwrap();

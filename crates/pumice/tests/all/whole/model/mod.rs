@@ -322,7 +322,11 @@ impl Test {
                 }
                 18 => {
                     // A crash while jobs run.
-                    let options = FlushOptions { wait: false, allow_write_stall: true };
+                    let options = FlushOptions {
+                        wait: false,
+                        allow_write_stall: true,
+                        ..FlushOptions::default()
+                    };
                     self.db.flush_opt(&options).unwrap();
                     self.check_crash();
                 }

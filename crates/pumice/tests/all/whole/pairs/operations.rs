@@ -245,7 +245,7 @@ fn put_mark(stage: &Stage, db: &Db, mark: &str) -> Result<()> {
 fn flush_without_wait(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("y{who}"))?;
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() })
 }
 
 fn flush_wal(stage: &Stage, who: usize) -> Result<()> {
@@ -527,7 +527,11 @@ fn close_paused(stage: &Stage, who: usize) -> Result<()> {
 fn last_handle(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     write_unlogged(stage, who)?;
-    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })?;
+    db.flush_opt(&FlushOptions {
+        wait: false,
+        allow_write_stall: true,
+        ..FlushOptions::default()
+    })?;
     put_mark(stage, &db, &format!("l{who}"))?;
     drop(db);
     stage.forget(who);

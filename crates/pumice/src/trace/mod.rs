@@ -1,0 +1,189 @@
+//! Traces of a database, in RocksDB's files: what it is asked (queries), which blocks that takes
+//! from the block cache, and what it does to files.
+//!
+//! | module | role |
+//! |---|---|
+//! | `file` | records, and the files that hold them |
+//! | `query` | the calls of a query trace as records, and back |
+//! | `blocks`, `lookup` | uses of blocks; the point read that a use belongs to |
+//! | `io`, `traced_files` | operations on files; the file system that reports them |
+//!
+//! A trace that is off costs no check of its own: [`Switch`] makes `perf::is_any` true while one is
+//! on, and so calls take the paths where they are counted, on which they are noted, too. Only
+//! files ask the switch itself.
+//!
+//! Thread safety: everything from anywhere. The lock of a trace is held over writes of its file
+//! and is the last of all locks, so that a program's writer must not call the database.
+//!
+//! Invariant: after the first error of its writer a trace takes no more records, and its end
+//! returns that error.
+
+pub(crate) mod blocks;
+pub(crate) mod file;
+pub(crate) mod io;
+pub(crate) mod lookup;
+pub(crate) mod options;
+pub mod query;
+mod traced_files;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pumice_base::{Error, Result};
+use pumice_env::perf::Attention;
+use pumice_port::lane::at_normal_priority;
+use pumice_port::sync::Mutex;
+use pumice_port::thread;
+use pumice_port::time::wall_micros;
+
+use crate::lock_order;
+
+pub use blocks::{BlockLookup, BlockTraceReader, BlockTraceRecord, BlockType, TableReaderCaller};
+pub use file::{FileTraceReader, FileTraceWriter, TraceReader, TraceWriter};
+pub use io::{IoTraceReader, IoTraceRecord};
+pub use options::{BlockCacheTraceOptions, ReplayOptions, TraceFilter, TraceOptions};
+pub use query::{QueryTraceReader, TraceQuery, TraceRecord};
+
+pub(crate) use traced_files::trace_files;
+
+use blocks::BlockTrace;
+use io::IoTrace;
+use query::QueryTrace;
+
+/// The traces of one database.
+#[derive(Default)]
+pub(crate) struct Traces {
+    pub queries: QueryTrace,
+    pub blocks: Arc<BlockTrace>,
+    pub io: Arc<IoTrace>,
+}
+
+/// A trace under way.
+struct Running {
+    writer: Box<dyn TraceWriter>,
+    /// Nothing is written once the file has more bytes.
+    bytes_max: u64,
+    failed: Result<()>,
+    _attention: Attention,
+}
+
+impl Running {
+    fn write(&mut self, record: &[u8]) {
+        if self.failed.is_err() {
+            return;
+        }
+        let writer = &mut self.writer;
+        let written = thread::contain("The writer of a trace", || writer.write(record));
+        self.failed = written.and_then(|written| written);
+    }
+}
+
+/// A trace that is on or off.
+pub(crate) struct Switch {
+    on: AtomicBool,
+    running: Mutex<Option<Running>>,
+}
+
+impl Default for Switch {
+    fn default() -> Self {
+        Switch { on: AtomicBool::new(false), running: Mutex::ranked(&lock_order::TRACE, None) }
+    }
+}
+
+impl Switch {
+    /// Whether a trace is on.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Begins a trace with `header`; the one under way, if there is one, ends without an end
+    /// record if it is to be replaced.
+    ///
+    /// # Errors
+    /// Busy if there is one that is not to be replaced; those of the writer.
+    fn start(
+        &self,
+        writer: Box<dyn TraceWriter>,
+        bytes_max: u64,
+        header: &[u8],
+        replaces: bool,
+    ) -> Result<()> {
+        let mut running = self.running.lock();
+        if running.is_some() && !replaces {
+            return Err(Error::new(pumice_base::ErrorKind::Busy, ""));
+        }
+        let mut next = Running { writer, bytes_max, failed: Ok(()), _attention: Attention::pay() };
+        next.write(header);
+        next.failed.clone()?;
+        if let Some(mut before) = running.replace(next) {
+            close(&mut before)?;
+        }
+        self.on.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the trace with `footer`; None if there is none.
+    fn end(&self, footer: &[u8]) -> Option<Result<()>> {
+        let mut running = self.running.lock();
+        self.on.store(false, Ordering::Relaxed);
+        let mut trace = running.take()?;
+        if !footer.is_empty() {
+            trace.write(footer);
+        }
+        let closed = close(&mut trace);
+        Some(trace.failed.and(closed))
+    }
+
+    /// Writes the record that `fill` makes, unless there is no trace or its file is full, or
+    /// `wants` declines it.
+    fn note(&self, wants: impl FnOnce() -> bool + Send, fill: impl FnOnce() -> Vec<u8> + Send) {
+        if !self.is_on() {
+            return;
+        }
+        at_normal_priority(|| {
+            let mut running = self.running.lock();
+            let Some(trace) = running.as_mut() else { return };
+            if trace.writer.file_size() <= trace.bytes_max && wants() {
+                trace.write(&fill());
+            }
+        });
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // The database is gone: there is nobody to tell of an error.
+        drop(self.end(&[]));
+    }
+}
+
+fn close(trace: &mut Running) -> Result<()> {
+    let writer = &mut trace.writer;
+    thread::contain("The writer of a trace", || writer.close()).and_then(|closed| closed)
+}
+
+/// The header of traces of blocks and of files: RocksDB's version is that whose formats these are.
+fn binary_header() -> Vec<u8> {
+    use pumice_base::coding::{put_fixed32, put_length_prefixed};
+    let mut payload = Vec::new();
+    put_length_prefixed(&mut payload, file::MAGIC.as_bytes());
+    put_fixed32(&mut payload, file::ROCKSDB_VERSION.0);
+    put_fixed32(&mut payload, file::ROCKSDB_VERSION.1);
+    file::record(wall_micros(), file::BEGIN, &payload)
+}
+
+/// Reads and checks such a header; its time.
+fn read_binary_header(reader: &mut dyn TraceReader) -> Result<u64> {
+    use pumice_base::coding::Decoder;
+    let bytes = reader.read()?;
+    let (micros, kind, payload) = file::parts(&bytes)?;
+    let mut input = Decoder::new(payload);
+    let magic = input.length_prefixed();
+    let version = (input.fixed32(), input.fixed32());
+    let whole = version.0.is_some() && version.1.is_some() && input.is_empty();
+    if kind != file::BEGIN || magic != Some(file::MAGIC.as_bytes()) || !whole {
+        return Err(Error::corruption("Corrupted header in the trace file"));
+    }
+    Ok(micros)
+}

@@ -117,7 +117,7 @@ impl Waiting {
         }
         let db = Arc::new(Db::open(&options, "/db").map_err(text)?);
         let buffer = options.cf.write_buffer_size.max(65536);
-        let quick = FlushOptions { wait: true, allow_write_stall: true };
+        let quick = FlushOptions { wait: true, allow_write_stall: true, ..Default::default() };
         let auto = [("disable_auto_compactions", "true")];
         db.set_options(&auto).map_err(text)?;
         for _ in 0..self.files {
@@ -154,7 +154,7 @@ fn one_call(db: &Db, call: u64) -> Result<(), String> {
         0 => db.put(b"key", b"more").map_err(named("put")),
         1 => db.flush_opt(&FlushOptions::default()).map_err(named("flush")),
         2 => {
-            let flush = FlushOptions { wait: false, allow_write_stall: false };
+            let flush = FlushOptions { wait: false, allow_write_stall: false, ..Default::default() };
             db.flush_opt(&flush).map_err(named("flush without waiting"))
         }
         3 => match db.compact_range(&CompactRangeOptions::default(), None, None) {

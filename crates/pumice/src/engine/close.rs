@@ -213,6 +213,12 @@ impl DbInner {
             || state.jobs.running_ingestions > 0
             || state.errors.is_resuming()
         {
+            if state.has_compaction_jobs() {
+                // A job may have begun to wait for its service after the last time.
+                drop(state);
+                self.cancel_remote_jobs();
+                state = self.state.lock();
+            }
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }

@@ -313,7 +313,11 @@ fn recover(
                 && !d.options.force_consistency_checks,
         }))
     };
-    let recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    let mut recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    if let Mode::Worker { .. } = mode {
+        // Its options, and so the directories of others, are not read.
+        recovered.unopened.clear();
+    }
     if mode.writes() {
         if mode == Mode::ReadWrite {
             recovered.check_prepared(fs, wal_dir)?;

@@ -3,6 +3,8 @@
 
 mod answers;
 mod crashes;
+mod distrust;
+mod picks;
 mod results;
 
 use std::collections::BTreeMap;
@@ -84,7 +86,7 @@ impl CompactionService for Service {
     }
     fn wait(&self, id: &str) -> (Status, Vec<u8>) {
         let (info, input) = self.jobs.lock().remove(id).unwrap();
-        let output = PathBuf::from(format!("/out-{id}"));
+        let output = PathBuf::from(format!("/out-{}-{id}", info.db_session_id));
         match open_and_compact(&self.canceled, info.db_name, &output, &input, &self.over) {
             Ok(result) => match &*self.spoil.lock() {
                 Some(spoil) => spoil(&output, result),

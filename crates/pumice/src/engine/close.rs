@@ -234,6 +234,10 @@ impl DbInner {
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
             *result = self.delete_unreferenced_files(false);
         }
+        // Handles and iterators may live on, and with them what is not written yet.
+        if let Err(error) = self.reports.traces.end() {
+            self.reports.info(format_args!("a trace could not be ended: {error}"));
+        }
     }
 
     /// Closes the files and releases the directory; returns the events for the listeners.

@@ -151,10 +151,10 @@ impl Deref for TableRef<'_> {
 }
 
 impl OpenTables {
-    /// Tables in `dir` of the database and session `ids`, opened as `options` say.
+    /// Tables in `dir` on `fs` of the database and session `ids`, opened as `options` say.
     pub fn new(
         options: &DbOptions,
-        dir: PathBuf,
+        (fs, dir): (Arc<dyn FileSystem>, PathBuf),
         ids: (String, String),
         traces: Arc<Traces>,
     ) -> Arc<Self> {
@@ -164,7 +164,7 @@ impl OpenTables {
             Some(Arc::new(TableTickers::new(statistics, last_level)) as Arc<dyn TableStats>)
         };
         Arc::new(OpenTables {
-            fs: Arc::clone(&options.file_system),
+            fs,
             own: dir,
             ids,
             last_level: receiver(true),

@@ -79,14 +79,14 @@ impl CompactionService for Service {
         info: &CompactionServiceJobInfo,
         input: &[u8],
     ) -> CompactionServiceScheduleResponse {
-        let scheduled_job_id = info.job_id.to_string();
+        let scheduled_job_id = format!("{}-{}", info.db_session_id, info.job_id);
         self.seen.lock().push(info.clone());
         self.jobs.lock().insert(scheduled_job_id.clone(), (info.clone(), input.to_vec()));
         CompactionServiceScheduleResponse { scheduled_job_id, status: *self.takes.lock() }
     }
     fn wait(&self, id: &str) -> (Status, Vec<u8>) {
         let (info, input) = self.jobs.lock().remove(id).unwrap();
-        let output = PathBuf::from(format!("/out-{}-{id}", info.db_session_id));
+        let output = PathBuf::from(format!("/out-{id}"));
         match open_and_compact(&self.canceled, info.db_name, &output, &input, &self.over) {
             Ok(result) => match &*self.spoil.lock() {
                 Some(spoil) => spoil(&output, result),

@@ -43,12 +43,7 @@ const LEFT_OUT: &[&str] = &[
     // A memtable of 100,000 bytes takes some entries less here, so that there are two tables, and
     // other false positives than the 188 of one.
     "filter",
-    "trace",
-    "remote_compaction_service",
-    "remote_compaction_options_override",
-    "remote_compaction_null_callback_handling",
-    "remote_compaction_canceled_flag",
-    // Listeners hear of files that are moved, and FlushOptions.listener_wait.
+    // Listeners hear of files that are moved.
     "table_filter_listener_metadata",
     "snapshot_with_memtable_inplace_update",
 ];

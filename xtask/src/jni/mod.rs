@@ -13,11 +13,11 @@
 //! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
-//! | `--suite kafka`, `flink`, `spark` | the tests of their state stores, on both |
+//! | `--suite kafka`, `flink`, `spark`, `bookkeeper` | the tests of their stores, on both |
 //! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
 //! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
-//! `--profile NAME` builds with another profile than `release`, `--no-build` takes the library that
+//! `--profile NAME` builds with another profile than `dist`, `--no-build` takes the library that
 //! is in `target/jni`.
 //!
 //! Needs a JDK 17, which is installed if there is none, and for the suites Maven.
@@ -46,8 +46,8 @@ use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
-    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv [--quick])] \
-    [--profile NAME | --no-build]";
+    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | \
+    bookkeeper | rheakv [--quick])] [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
@@ -62,7 +62,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         [rest @ .., "--profile", profile] => (rest, Made::Now(profile)),
         [rest @ .., "--no-build"] => (rest, Made::Before),
         ["--quick"] => (words, Made::Now("plain")),
-        _ => (words, Made::Now("release")),
+        _ => (words, Made::Now("dist")),
     };
     let done = match words {
         ["--table"] => table(root),

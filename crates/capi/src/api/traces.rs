@@ -79,7 +79,10 @@ c_api! {
         db: &Database, families: List<Family>, env: Option<&Env>,
         _env_options: Unused<rocksdb_envoptions_t>, path: Text<'_>, errptr: Fail
     ) -> New<CallReplayer> {
-        let families: Vec<_> = families.iter().map(|cf| cf.0.clone()).collect();
+        let mut families: Vec<_> = families.iter().map(|cf| cf.0.clone()).collect();
+        if families.is_empty() {
+            families.push(db.default_family().clone());
+        }
         let replayer = db.db().new_default_replayer(&families, reader(env, path)?)?;
         Ok(New(CallReplayer(replayer)))
     }

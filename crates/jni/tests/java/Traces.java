@@ -17,7 +17,7 @@ public class Traces {
 
         @Override public void write(Slice data) throws RocksDBException {
             byte[] record = data.data();
-            types.add(record[8] + ":" + (record[8] == 4 ? new String(record).substring(26) : ""));
+            types.add(record[8] + ":" + (record[8] == 4 ? new String(record, 26, record.length - 26) : ""));
             size += record.length;
             if (left-- == 0) throw new RocksDBException("full", new Status(Status.Code.IOError, Status.SubCode.NoSpace, "full"));
         }

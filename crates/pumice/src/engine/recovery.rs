@@ -193,9 +193,6 @@ impl DbInner {
             live.max(state.files.min_log_to_keep)
         };
         replay.order.forget_before(oldest, 0);
-        if !replay.may_keep() {
-            replay.write_tables_beside(self);
-        }
         replay.filter = {
             let families = self.cfs.load_full();
             let number = |cf: &CfData| replay.log_numbers.get(&cf.id).copied().unwrap_or(0);
@@ -210,6 +207,9 @@ impl DbInner {
             let file = stamp.map(|_| self.dir.fs.open_sequential(&path)).transpose()?;
             let bytes = self.dir.fs.file_size(&path)?;
             logs.push((number, bytes, path, file));
+        }
+        if !replay.may_keep() && logs.iter().any(|(_, bytes, ..)| *bytes > 0) {
+            replay.write_tables_beside(self);
         }
         let listed: Vec<_> = logs.iter().map(|(number, ..)| *number).collect();
         if let Some(stamp) = stamp {
@@ -480,7 +480,7 @@ impl<'a> Replay<'a> {
             }
             check_timed(mem, value_type, key)?;
             mem.add(at, value_type, key, value)?;
-            if mem.should_flush() && !self.full.contains(&id) {
+            if mem.should_flush() && !self.db.dir.read_only && !self.full.contains(&id) {
                 self.full.push(id);
             }
         }

@@ -250,6 +250,7 @@ impl TraceReader for FileTraceReader {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use pumice_env::{MemFs, write_file};
 

@@ -188,8 +188,7 @@ pub(crate) struct ServiceResult {
     pub output_path: String,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Point entries that were read; None if it is not known. RocksDB has it in the statistics
-    /// only.
+    /// Point entries that were read; None if it is not known.
     pub entries_in: Option<u64>,
     pub elapsed_micros: u64,
     pub cpu_micros: u64,
@@ -229,7 +228,7 @@ impl ServiceResult {
         stats
             .put("elapsed_micros", self.elapsed_micros)
             .put("cpu_micros", self.cpu_micros)
-            .put("has_num_input_records", self.entries_in.is_some())
+            .put("has_accurate_num_input_records", self.entries_in.is_some())
             .put("num_input_records", self.entries_in.unwrap_or(0))
             .put("num_output_records", self.num_output_records())
             .put("num_output_files", files)
@@ -241,7 +240,6 @@ impl ServiceResult {
             .put("cpu_micros", self.cpu_micros)
             .put("bytes_written", self.bytes_written)
             .put("num_output_files", files)
-            .put("num_input_records", self.entries_in.unwrap_or(0))
             .put("num_output_records", self.num_output_records())
             .put("count", 1);
         let mut internal = Text::default();
@@ -256,9 +254,6 @@ impl ServiceResult {
             .put("bytes_written", self.bytes_written)
             .put_part("stats", &stats)
             .put_part("internal_stats", &internal);
-        if let Some(entries) = self.entries_in {
-            text.put("entries_in", entries);
-        }
         text.message()
     }
 
@@ -289,7 +284,13 @@ impl ServiceResult {
             output_path: fields.text("output_path")?,
             bytes_read: fields.number("bytes_read")?,
             bytes_written: fields.number("bytes_written")?,
-            entries_in: entries_in(&fields, &stats)?,
+            entries_in: match stats.flag("has_accurate_num_input_records")? {
+                true if !stats.has("num_input_records") => {
+                    return Err(incomplete("num_input_records"));
+                }
+                true => Some(stats.number("num_input_records")?),
+                false => None,
+            },
             elapsed_micros: stats.number("elapsed_micros")?,
             cpu_micros: stats.number("cpu_micros")?,
         })
@@ -321,20 +322,6 @@ fn check_complete(fields: &Fields, stats: &Fields, files: &[ServiceFile]) -> Res
         }
     }
     Ok(())
-}
-
-/// The entries that were read, which two fields may tell.
-fn entries_in(fields: &Fields, stats: &Fields) -> Result<Option<u64>> {
-    let told = |fields: &Fields, name| fields.has(name).then(|| fields.number(name)).transpose();
-    let own = told(fields, "entries_in")?;
-    let counted = match stats.flag("has_num_input_records")? {
-        true => told(stats, "num_input_records")?,
-        false => None,
-    };
-    match (own, counted) {
-        (Some(own), Some(counted)) if own != counted => Err(incomplete("entries_in")),
-        (own, counted) => Ok(own.or(counted)),
-    }
 }
 
 #[cfg(test)]

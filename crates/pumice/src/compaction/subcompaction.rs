@@ -157,8 +157,6 @@ pub(crate) struct SubcompactionResult {
     pub helper_cpu_micros: u64,
     /// Subcompactions summed up here.
     pub parts: usize,
-    /// A service did it, or one of its parts.
-    pub elsewhere: bool,
 }
 
 struct Writer<'a> {
@@ -265,7 +263,6 @@ fn compact(
         blobs_out: writer.blobs_out,
         blob_files: writer.blob_files,
         parts: 1,
-        elsewhere: false,
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })

@@ -286,7 +286,7 @@ impl Calls {
         let read = ReadOptions::default();
         match query {
             TraceQuery::Write(rep) => {
-                let mut batch = WriteBatch::from_data(&*unmarked(rep)?)?;
+                let mut batch = WriteBatch::from_data(&unmarked(rep)?)?;
                 Store::write(&self.db, &WriteOptions::default(), &mut batch)?;
                 Ok(TraceResult::Done)
             }

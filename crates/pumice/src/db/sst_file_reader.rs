@@ -165,9 +165,9 @@ impl SstFileReader {
 fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
     let own: &ColumnFamilyOptions = &options.cf;
     let icmp = InternalKeyComparator::new(own.comparator.clone());
-    let place = (Arc::clone(&options.db.file_system), Default::default());
+    let place = (&options.db.file_system, Path::new(""));
     let traces = Arc::new(Traces::new(Mark::new()));
-    let open = OpenTables::new(&options.db, place, Default::default(), traces);
+    let open = OpenTables::new(&options.db, place, Default::default(), &traces);
     let tables = TableCache::new(open, Arc::clone(table_options), icmp.clone(), (0, "", own));
     let first = Arc::new(SuperVersion {
         mem: new_memtable(own, &icmp, 1, 0, None),

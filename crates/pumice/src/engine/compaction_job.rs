@@ -298,7 +298,6 @@ impl DbInner {
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
             sum.parts += part.parts;
-            sum.elsewhere |= part.elsewhere;
             sum.counts += part.counts;
             sum.blobs_in.merge(part.blobs_in);
             sum.blobs_out.merge(part.blobs_out);
@@ -314,7 +313,7 @@ impl DbInner {
         if self.options().compaction_verify_record_count && !sum.counts.uncounted {
             let verified = work.verify_entry_count(sum.counts.entries_in);
             // What a service counted shows no damage here: the job is tried again.
-            verified.map_err(|error| match sum.elsewhere {
+            verified.map_err(|error| match sum.counts.elsewhere {
                 true => Error::incomplete(error.message()),
                 false => error,
             })?;

@@ -194,11 +194,11 @@ impl DbInner {
             counts: IterationCounts {
                 entries_in: result.entries_in.unwrap_or(0),
                 uncounted: result.entries_in.is_none(),
+                elsewhere: true,
                 ..IterationCounts::default()
             },
             cpu_micros: result.cpu_micros,
             parts: 1,
-            elsewhere: true,
             ..SubcompactionResult::default()
         })
     }

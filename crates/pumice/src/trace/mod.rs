@@ -13,8 +13,8 @@
 //! files ask the switch itself.
 //!
 //! Thread safety: everything from anywhere. The lock of a trace is held over writes of its file
-//! and is the last of all locks, so that a program's writer must not call the database: it gets
-//! Aborted.
+//! and is the last of all locks, so that a program's writer must not call the database: what
+//! waits is Aborted, reads are not noted.
 //!
 //! Invariant: after the first error of its writer a trace takes no more records, and its end
 //! returns that error.
@@ -191,7 +191,9 @@ impl Switch {
     /// Writes the record that `fill` makes, unless there is no trace or its file is full, or
     /// `wants` declines it.
     fn note(&self, wants: impl FnOnce() -> bool + Send, fill: impl FnOnce() -> Vec<u8> + Send) {
-        if !self.is_on() {
+        // What a program's code reads under the database's locks is no call of the program; it may
+        // be the writer of this trace.
+        if !self.is_on() || self.mark.is_locked() {
             return;
         }
         at_normal_priority(|| {

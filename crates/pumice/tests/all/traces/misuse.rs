@@ -18,22 +18,22 @@ struct Caller {
 
 impl TraceWriter for Caller {
     fn write(&mut self, _: &[u8]) -> Result<()> {
-        self.got.lock().push(self.db.get("a").unwrap_err());
+        drop(self.db.get("a"));
         self.got.lock().push(self.db.put("a", "b").unwrap_err());
         Ok(())
     }
     fn close(&mut self) -> Result<()> {
-        self.got.lock().push(self.db.get("a").unwrap_err());
+        self.got.lock().push(self.db.put("a", "b").unwrap_err());
         Ok(())
     }
     fn file_size(&self) -> u64 {
-        self.got.lock().push(self.db.get("a").unwrap_err());
+        drop(self.db.get("a"));
         0
     }
 }
 
 #[pumice_test_macros::test]
-fn a_writer_may_not_call_its_database() {
+fn a_writer_that_calls_its_database_does_not_hang() {
     let (db, _) = database();
     let db = Arc::new(db);
     let got = Arc::new(Mutex::new(Vec::new()));

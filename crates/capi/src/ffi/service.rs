@@ -96,6 +96,12 @@ fn status(number: i64) -> Status {
     }
 }
 
+/// A job's name as the program gave it, any bytes: the engine has a character for each.
+fn job_name(id: &str) -> CString {
+    let bytes = id.chars().filter_map(|byte| u8::try_from(u32::from(byte)).ok());
+    CString::new(bytes.collect::<Vec<u8>>()).unwrap_or_default()
+}
+
 fn job_info(info: &CompactionServiceJobInfo) -> Store {
     let mut store = Store::named("compactionservice_jobinfo");
     store.put_text("db_name", &info.db_name);
@@ -125,7 +131,7 @@ impl CompactionService for CService {
         input: &[u8],
     ) -> CompactionServiceScheduleResponse {
         let answer = |status, job: &[u8]| CompactionServiceScheduleResponse {
-            scheduled_job_id: String::from_utf8_lossy(job).into_owned(),
+            scheduled_job_id: job.iter().copied().map(char::from).collect(),
             status,
         };
         let Some(call) = self.schedule else { return answer(Status::UseLocal, b"") };
@@ -147,7 +153,7 @@ impl CompactionService for CService {
 
     fn wait(&self, scheduled_job_id: &str) -> (Status, Vec<u8>) {
         let Some(call) = self.wait else { return (Status::UseLocal, Vec::new()) };
-        let id = CString::new(scheduled_job_id).unwrap_or_default();
+        let id = job_name(scheduled_job_id);
         let (mut block, mut length) = (std::ptr::null_mut(), 0);
         // SAFETY: invariant 4 of ffi; the block is this call's, which frees it.
         unsafe {
@@ -167,7 +173,7 @@ impl CompactionService for CService {
 
     fn on_installation(&self, scheduled_job_id: &str, status: Status) {
         if let Some(call) = self.installation {
-            let id = CString::new(scheduled_job_id).unwrap_or_default();
+            let id = job_name(scheduled_job_id);
             // SAFETY: invariant 4 of ffi; the text is valid during the call.
             unsafe { call(self.owner.state.0, id.as_ptr(), status as c_int) };
         }

@@ -77,6 +77,39 @@ pub(crate) fn sequences_taken(
     Some(taken)
 }
 
+/// A batch as it changes the database when it is written: without the markers of transactions, and
+/// without sections that wait for their commit. RocksDB's commits have their section behind the
+/// marker.
+///
+/// # Errors
+/// Corruption.
+pub(crate) fn unmarked(rep: &[u8]) -> Result<Cow<'_, [u8]>> {
+    let mut records = batch::records(rep);
+    let (mut plain, mut count) = (rep.get(..HEADER_LEN).unwrap_or_default().to_vec(), 0u32);
+    let (mut waits, mut committed, mut marked) = (false, false, false);
+    loop {
+        let before = records.rest();
+        let Some(record) = records.next().transpose()? else { break };
+        if let BatchRecord::Marker(kind, _) = record {
+            marked = true;
+            committed |= matches!(kind, ValueType::CommitXid | ValueType::CommitXidAndTimestamp);
+            waits = match kind {
+                ValueType::BeginPrepareXid => !committed,
+                ValueType::EndPrepareXid => false,
+                _ => waits,
+            };
+        } else if !waits {
+            count += u32::from(matches!(record, BatchRecord::Entry { .. }));
+            plain.extend_from_slice(&before[..before.len() - records.rest().len()]);
+        }
+    }
+    if !marked {
+        return Ok(Cow::Borrowed(rep));
+    }
+    plain[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
+    Ok(Cow::Owned(plain))
+}
+
 /// What a plain database cannot go on with.
 #[cold]
 pub(crate) fn refused() -> Error {
@@ -262,6 +295,26 @@ mod tests {
     /// A log record with `count` updates: these records.
     fn logged(count: u32, records: &[&[u8]]) -> Vec<u8> {
         [&batch::header(7, count)[..], &records.concat()].concat()
+    }
+
+    #[pumice_test_macros::test]
+    fn a_write_has_what_its_batch_commits() {
+        let plain = |count, records: &[&[u8]], left: &[&[u8]]| {
+            let (left, rep) = (logged(left.len() as u32, left), logged(count, records));
+            assert_eq!(*unmarked(&rep).unwrap(), left);
+        };
+        plain(1, &[PUT], &[PUT]);
+        plain(2, &[NOOP, PUT, PUT], &[PUT, PUT]);
+        // A section waits; one behind a commit, as RocksDB has them in memory, does not.
+        plain(1, &[BEGIN, PUT, END], &[]);
+        plain(2, &[PUT, BEGIN, PUT, END], &[PUT]);
+        plain(1, &[COMMIT, BEGIN, PUT, END], &[PUT]);
+        plain(2, &[PUT, COMMIT, BEGIN, PUT, END], &[PUT, PUT]);
+        // The commits of this engine, and what takes a transaction back.
+        plain(1, &[ROLLBACK, PUT], &[PUT]);
+        plain(0, &[ROLLBACK], &[]);
+        assert!(matches!(unmarked(&logged(1, &[NOTE, PUT])).unwrap(), Cow::Borrowed(_)));
+        assert!(unmarked(&logged(1, &[b"\x01\x05k"])).is_err());
     }
 
     /// How many updates a record makes part of the database.

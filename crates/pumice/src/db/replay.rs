@@ -12,6 +12,7 @@ use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::commit::batch::WriteBatch;
+use crate::commit::two_phase::unmarked;
 use crate::db::api::Db;
 use crate::db::store::Store;
 use crate::options::requests::{ReadOptions, WriteOptions};
@@ -285,7 +286,7 @@ impl Calls {
         let read = ReadOptions::default();
         match query {
             TraceQuery::Write(rep) => {
-                let mut batch = WriteBatch::from_data(rep)?;
+                let mut batch = WriteBatch::from_data(&unmarked(rep)?)?;
                 Store::write(&self.db, &WriteOptions::default(), &mut batch)?;
                 Ok(TraceResult::Done)
             }

@@ -15,6 +15,7 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::Version;
 use pumice_table::{Table, TableOptions, TableProperties, TableReadContext};
 
+use crate::callbacks::Mark;
 use crate::engine::read_api::table_options;
 use crate::options::requests::ReadOptions;
 use crate::options::{ColumnFamilyOptions, Options};
@@ -24,6 +25,7 @@ use crate::read::iterator::view::View;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::trace::Traces;
 use crate::version::family::{CfData, new_memtable};
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::{OpenTables, TableCache};
@@ -163,8 +165,9 @@ impl SstFileReader {
 fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
     let own: &ColumnFamilyOptions = &options.cf;
     let icmp = InternalKeyComparator::new(own.comparator.clone());
-    let open =
-        OpenTables::new(&options.db, Default::default(), Default::default(), Default::default());
+    let place = (&options.db.file_system, Path::new(""));
+    let traces = Arc::new(Traces::new(Mark::new()));
+    let open = OpenTables::new(&options.db, place, Default::default(), &traces);
     let tables = TableCache::new(open, Arc::clone(table_options), icmp.clone(), (0, "", own));
     let first = Arc::new(SuperVersion {
         mem: new_memtable(own, &icmp, 1, 0, None),

@@ -93,7 +93,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let session_id = new_session_id();
     let ids = (a.db_id.clone(), session_id.clone());
-    let open_tables = OpenTables::new(options, a.path.to_path_buf(), ids, Arc::clone(&a.traces));
+    let open_tables = OpenTables::new(options, (&a.fs, a.path), ids, &a.traces);
     let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {

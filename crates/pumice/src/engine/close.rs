@@ -213,6 +213,12 @@ impl DbInner {
             || state.jobs.running_ingestions > 0
             || state.errors.is_resuming()
         {
+            if state.has_compaction_jobs() {
+                // A job may have begun to wait for its service after the last time.
+                drop(state);
+                self.cancel_remote_jobs();
+                state = self.state.lock();
+            }
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
@@ -227,6 +233,10 @@ impl DbInner {
             self.notify_deleted(&deleted);
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
             *result = self.delete_unreferenced_files(false);
+        }
+        // Handles and iterators may live on, and with them what is not written yet.
+        if let Err(error) = self.reports.traces.end() {
+            self.reports.info(format_args!("a trace could not be ended: {error}"));
         }
     }
 

@@ -311,7 +311,12 @@ impl DbInner {
             }
         }
         if self.options().compaction_verify_record_count && !sum.counts.uncounted {
-            work.verify_entry_count(sum.counts.entries_in)?;
+            let verified = work.verify_entry_count(sum.counts.entries_in);
+            // What a service counted shows no damage here: the job is tried again.
+            verified.map_err(|error| match sum.counts.elsewhere {
+                true => Error::incomplete(error.message()),
+                false => error,
+            })?;
         }
         if work.cf.is_dropped() {
             return Err(Error::column_family_dropped(work.cf.name.clone()));

@@ -52,6 +52,7 @@ pub(crate) mod read_api;
 pub(crate) mod recovery;
 pub(crate) mod regulation;
 mod remote;
+mod remote_check;
 mod replay_tables;
 pub(crate) mod reserve;
 pub(crate) mod resume;

@@ -92,10 +92,8 @@ pub(crate) fn open(
     let mark = Mark::new();
     pumice_port::os::watch_forks();
     mark.check_may_lock()?;
-    let (mut options, descriptors) = sanitize_request(options, descriptors, mark)?;
-    let traces = Arc::new(Traces::default());
-    options.file_system = trace_files(options.file_system, &traces.io);
-    let traces = &traces;
+    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    let traces = &Arc::new(Traces::new(mark));
     activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } | Mode::Worker { .. } => {
             open_once(&options, path, &descriptors, mode, (mark, traces), None)
@@ -136,7 +134,7 @@ fn open_once(
     let info_log = open_info_log(options, &fs, path, mode)?;
     let inner = assemble(Assembly {
         options,
-        fs,
+        fs: trace_files(fs, &traces.io),
         path,
         wal_dir: &wal_dir,
         mode,
@@ -313,7 +311,11 @@ fn recover(
                 && !d.options.force_consistency_checks,
         }))
     };
-    let recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    let mut recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    if let Mode::Worker { .. } = mode {
+        // Its options, and so the directories of others, are not read.
+        recovered.unopened.clear();
+    }
     if mode.writes() {
         if mode == Mode::ReadWrite {
             recovered.check_prepared(fs, wal_dir)?;

@@ -17,14 +17,17 @@ use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::{Error, Result};
 use pumice_env::filename::options_file;
 use pumice_env::{FileSystem, create_dir_durably};
+use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::FilesRequest;
 use crate::compaction::service::{ServiceFile, ServiceInput, ServiceResult};
-use crate::compaction::subcompaction::{self, Asked, SubcompactionResult};
+use crate::compaction::subcompaction::{self, Asked};
 use crate::engine::DbInner;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, open};
+use crate::engine::remote_check::check_output_dir;
+use crate::options::ColumnFamilyOptions;
 use crate::options::compaction_service::CompactionServiceOptionsOverride;
 use crate::options::file::{FileRules, LoadedOptions, parse_options_file_over};
 use crate::options::latest::load_latest;
@@ -64,7 +67,8 @@ pub struct OpenAndCompactOptions {
 /// ```
 ///
 /// # Errors
-/// InvalidArgument for an input that cannot be read, or is of another database; Aborted if the
+/// InvalidArgument for an input that cannot be read, or is of another database, and for a directory
+/// of the database as output; NotSupported if that has a name that is no UTF-8; Aborted if the
 /// inputs are no longer what the database compacts; Incomplete if it was cancelled; those of
 /// opening the database and of a compaction. Nothing of the output is left.
 pub fn open_and_compact(
@@ -76,7 +80,11 @@ pub fn open_and_compact(
 ) -> Result<Vec<u8>> {
     let (path, output) = (path.as_ref(), output_directory.as_ref());
     let input = ServiceInput::read(input)?;
+    if output.to_str().is_none() {
+        return Err(Error::not_supported("an output directory whose name is no UTF-8"));
+    }
     let loaded = load(&*over.options.db.file_system, path, &input, over)?;
+    check_output(&loaded, path, output, &input)?;
     let (mut db_options, families, output_path) = settings(loaded, path, output, &input)?;
     db_options.compaction_service = None;
     create_dir_durably(&*db_options.file_system, output, false)?;
@@ -97,8 +105,15 @@ fn load(
     over: &CompactionServiceOptionsOverride,
 ) -> Result<LoadedOptions> {
     let rules = FileRules { ignore_unknown_options: true, ..FileRules::default() };
+    let parse_for = |text: &[u8], wanted: &dyn Fn(&str) -> bool| {
+        parse_options_file_over(text, rules, &over.options.db, &|name| match wanted(name) {
+            true => over.options.cf.clone(),
+            false => ColumnFamilyOptions::default(),
+        })
+    };
+    // The default column family is opened as well; its objects may be the same.
     let parse = |text: &[u8]| {
-        parse_options_file_over(text, rules, &over.options.db, &|_| over.options.cf.clone())
+        parse_for(text, &|name| name == input.cf_name).or_else(|_| parse_for(text, &|_| true))
     };
     let file = options_file(path, input.options_file_number);
     let mut loaded = match fs.read_file(&file) {
@@ -112,11 +127,27 @@ fn load(
         if loaded.db.set(name, value).is_ok() {
             continue;
         }
-        for family in &mut loaded.column_families {
+        let families = loaded.column_families.iter_mut();
+        for family in families.filter(|family| family.name == input.cf_name) {
             family.options.set(name, value)?;
         }
     }
     Ok(loaded)
+}
+
+/// Numbers of outputs are those that the database may be using: in its own directories they would
+/// replace its files.
+fn check_output(
+    loaded: &LoadedOptions,
+    path: &Path,
+    output: &Path,
+    input: &ServiceInput,
+) -> Result<()> {
+    let families = loaded.column_families.iter().flat_map(|family| &family.options.cf_paths);
+    let paths = loaded.db.db_paths.iter().chain(families).map(|path| path.path.as_path());
+    let dirs = paths.chain([path, Path::new(&loaded.db.wal_dir)]);
+    let inputs = input.input_files.iter().copied();
+    check_output_dir(&*loaded.db.file_system, output, dirs, inputs)
 }
 
 /// What the database is opened with, and which path of the family is the output directory.
@@ -186,7 +217,7 @@ fn compact(
         db.dir.fs.sync_dir(output)?;
         Ok(part)
     };
-    let part: Result<SubcompactionResult> = run();
+    let part = thread::contain("Compaction", run).and_then(|part| part);
     let Ok(part) = part else {
         for number in &*context.outputs.tables.lock() {
             // As far as it was made; the error says what happened.
@@ -202,7 +233,7 @@ fn compact(
         output_level: input.output_level,
         output_path: output.display().to_string(),
         bytes_read: work.pick.input_bytes(),
-        entries_in: Some(part.counts.entries_in),
+        entries_in: (!part.counts.uncounted).then_some(part.counts.entries_in),
         elapsed_micros: now_micros().saturating_sub(started),
         cpu_micros: part.cpu_micros,
     })

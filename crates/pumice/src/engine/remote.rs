@@ -5,7 +5,7 @@
 //! |---|---|
 //! | to do it here, to either question | it is done here |
 //! | failed, or aborted | the compaction ends with that error and is tried again later |
-//! | done, but the result cannot be read, or a table is not what it says | it is done here |
+//! | done, but the result cannot be read, is not complete, or does not fit the job (`remote_check`) | it is done here |
 //! | done | the tables are renamed into the directory and installed like any others |
 //!
 //! A table has a number of this database, which it keeps as a pending output, before it gets its
@@ -14,21 +14,25 @@
 //!
 //! Thread safety: from the threads of jobs. It runs the program's code and suspends.
 //!
-//! What it does not do: hand out parts of column families with blob files or with timestamps, nor
-//! what only some callers of manual compactions ask for: the messages have no word for these.
+//! What it does not do: hand out parts of column families with blob files or with timestamps, what
+//! only some callers of manual compactions ask for, and compactions of L0 that leave older files
+//! there: the messages have no word for these, or a worker would take more files.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::{Error, InternalKey, Result};
+use pumice_base::{Error, Result};
+use pumice_env::filename::{FileType, parse};
 use pumice_manifest::FileMetaData;
 use pumice_port::thread;
-use pumice_table::TableReadOptions;
 
 use crate::compaction::compaction_env::Part;
 use crate::compaction::service::{ServiceFile, ServiceInput, ServiceResult};
 use crate::compaction::subcompaction::{JobContext, SubcompactionResult};
 use crate::engine::DbInner;
+use crate::engine::remote_check::{
+    check_bounds, check_output_dir, check_table, check_whole, in_order,
+};
 use crate::ingest::checksums;
 use crate::options::compaction_service::{
     CompactionService, CompactionServiceJobInfo, CompactionServiceJobStatus as Status,
@@ -50,7 +54,7 @@ impl DbInner {
         let options = job.cf.options();
         let special = job.manual.as_ref().is_some_and(|asked| asked.trim_above.is_some());
         let blobs = options.enable_blob_files || !job.version.blob_files().is_empty();
-        if special || blobs || job.cf.timestamp_size > 0 {
+        if special || blobs || job.cf.timestamp_size > 0 || leaves_older_level0(job) {
             return None;
         }
         self.ask(&*service, job, part)
@@ -62,6 +66,10 @@ impl DbInner {
         job: &JobContext,
         part: Part<'_>,
     ) -> Option<Result<SubcompactionResult>> {
+        // A closing database cancels the jobs that wait, and no new one must begin.
+        if let Err(error) = job.env.check_open() {
+            return Some(Err(error));
+        }
         let number = job.part.job_id;
         let name = &job.cf.name;
         let input = self.service_input(job, part).write();
@@ -87,13 +95,16 @@ impl DbInner {
                 return Some(Err(Error::incomplete(text)));
             }
         }
+        if let Err(error) = job.env.check_open() {
+            return Some(Err(error));
+        }
         let id = &response.scheduled_job_id;
         let (status, bytes) = match self.call(|| service.wait(id)) {
             Ok(answer) => answer,
             Err(error) => return Some(Err(error)),
         };
         match status {
-            Status::Success => self.take_over(service, id, job, &bytes),
+            Status::Success => self.take_over((service, id), job, part, &bytes),
             Status::UseLocal => self.locally(job, "Wait"),
             Status::Aborted => {
                 Some(Err(Error::aborted("Waiting a remote compaction job was aborted")))
@@ -119,21 +130,20 @@ impl DbInner {
     /// Installs what the service says that it has done; None if that is not there.
     fn take_over(
         &self,
-        service: &dyn CompactionService,
-        id: &str,
+        (service, id): (&dyn CompactionService, &str),
         job: &JobContext,
+        part: Part<'_>,
         bytes: &[u8],
     ) -> Option<Result<SubcompactionResult>> {
         let end = |status| self.call(|| service.on_installation(id, status));
         let taken = ServiceResult::read(bytes).map(|result| match &result.status {
-            Err(error) => Err(error.clone()),
-            Ok(()) => Ok(self.move_in(job, &result)),
+            Err(error) => Err(failed_elsewhere(error)),
+            Ok(()) => Ok(self.move_in(job, part, &result)),
         });
         match taken {
             Ok(Ok(Ok(part))) => Some(end(Status::Success).map(|()| part)),
             Ok(Err(error)) => Some(end(Status::Failure).and(Err(error))),
-            Ok(Ok(Err(error))) => self.distrust(job, &error, end(Status::Failure)),
-            Err(error) => self.distrust(job, &error, end(Status::UseLocal)),
+            Ok(Ok(Err(error))) | Err(error) => self.distrust(job, &error, end(Status::Failure)),
         }
     }
 
@@ -152,14 +162,23 @@ impl DbInner {
     }
 
     /// Gives the tables of `result` names here, and checks them. On an error none is left.
-    fn move_in(&self, job: &JobContext, result: &ServiceResult) -> Result<SubcompactionResult> {
+    fn move_in(
+        &self,
+        job: &JobContext,
+        part: Part<'_>,
+        result: &ServiceResult,
+    ) -> Result<SubcompactionResult> {
+        let from = Path::new(&result.output_path);
+        check_whole(job, part, result)?;
+        self.check_source(job, from, result)?;
+        result.output_files.iter().try_for_each(|file| check_bounds(job, part, file))?;
         let mut moved = Vec::new();
         let files = result.output_files.iter().map(|file| {
             let number = crate::table_output::env::OutputEnv::begin_output(self);
             let path = job.cf.dirs.table(job.pick.outputs.path_id, number);
             moved.push((number, path.clone()));
             job.outputs.tables.lock().push(number);
-            self.move_one(job, file, Path::new(&result.output_path), (number, &path))
+            self.move_one(job, file, from, (number, &path))
         });
         let files: Result<Vec<_>> = files.collect();
         let files = files.and_then(|files| in_order(job, &files).map(|()| files));
@@ -175,12 +194,41 @@ impl DbInner {
             counts: IterationCounts {
                 entries_in: result.entries_in.unwrap_or(0),
                 uncounted: result.entries_in.is_none(),
+                elsewhere: true,
                 ..IterationCounts::default()
             },
             cpu_micros: result.cpu_micros,
             parts: 1,
             ..SubcompactionResult::default()
         })
+    }
+
+    /// What is to be moved must not be the database's: a live table would lose its name.
+    fn check_source(&self, job: &JobContext, from: &Path, result: &ServiceResult) -> Result<()> {
+        let fs = &*self.dir.fs;
+        let mut dirs = self.state.lock().table_dirs();
+        dirs.insert(self.logs.wal.lock().dir().into());
+        dirs.insert(self.dir.path.clone());
+        let inputs: Vec<_> = job.pick.input_files().map(|(_, file)| file.number).collect();
+        if !result.output_files.is_empty() {
+            let dirs = dirs.iter().map(|dir| dir.as_path());
+            check_output_dir(fs, from, dirs, inputs.iter().copied())?;
+        }
+        // A worker begins after the numbers of its inputs.
+        let first = inputs.into_iter().max().unwrap_or(0);
+        for file in &result.output_files {
+            let name = &file.file_name;
+            let Some((number, FileType::Table)) = parse(name) else { continue };
+            let bytes = fs.file_size(&from.join(name))?;
+            let state = self.state.lock();
+            let mut live = state.cfs.values().filter_map(|cf| cf.version.find_by_number(number));
+            // One of another directory may have the number, but hardly the length as well.
+            if number <= first || live.any(|(_, file)| file.file_size == bytes) {
+                let text = format!("{}: may be a table of the database", from.join(name).display());
+                return Err(Error::corruption(text));
+            }
+        }
+        Ok(())
     }
 
     fn move_one(
@@ -212,7 +260,7 @@ impl DbInner {
             largest: file.largest.clone(),
             smallest_seq: file.smallest_seq,
             largest_seq: file.largest_seq,
-            epoch_number: file.epoch_number,
+            epoch_number: job.pick.output_epoch(),
             oldest_ancester_time: file.oldest_ancester_time,
             file_creation_time: file.file_creation_time,
             marked_for_compaction: file.marked_for_compaction,
@@ -221,7 +269,7 @@ impl DbInner {
             file_checksum_func_name: file.file_checksum_func_name.clone(),
             ..FileMetaData::default()
         };
-        check_table(job, &meta, file.stats.num_entries)
+        check_table(job, &self.dir.db_id, &meta, file.stats.num_entries)
             .map_err(|error| Error::corruption(format!("{}: {error}", from.display())))?;
         Ok(Arc::new(meta))
     }
@@ -260,6 +308,9 @@ impl DbInner {
 
     /// The database closes: jobs that wait for a service are to end.
     pub(super) fn cancel_remote_jobs(&self) {
+        if self.dir.read_only {
+            return; // The service may be that of the database's owner.
+        }
         let Some(service) = self.options().compaction_service.clone() else { return };
         if let Err(error) = self.call(|| service.cancel_awaiting_jobs()) {
             self.reports.info(format_args!("the compaction service cancelled no jobs: {error}"));
@@ -273,54 +324,20 @@ fn failure(bytes: &[u8]) -> Error {
         Error::incomplete(format!("CompactionService failed to run the compaction job ({how})."))
     };
     match ServiceResult::read(bytes) {
-        Ok(ServiceResult { status: Err(error), .. }) => error,
+        Ok(ServiceResult { status: Err(error), .. }) => failed_elsewhere(&error),
         Ok(_) => told("even though the internal status is okay"),
         Err(_) => told("and no valid result is returned"),
     }
 }
 
-/// The table must have so many entries, the first and the last of them within its bounds.
-fn check_table(job: &JobContext, meta: &FileMetaData, num_entries: u64) -> Result<()> {
-    let order = &job.cf.icmp;
-    let bounds = (InternalKey::checked(&meta.smallest), InternalKey::checked(&meta.largest));
-    let ordered = |(smallest, largest): &(InternalKey<'_>, InternalKey<'_>)| {
-        order.compare(*smallest, *largest).is_le()
-    };
-    let Some((smallest, largest)) = bounds.0.zip(bounds.1).filter(ordered) else {
-        return Err(Error::corruption("its bounds are no keys in order"));
-    };
-    let tables = job.cf.tables();
-    let table = tables.table_at(meta, job.pick.output_level)?;
-    let found = meta.stats().num_entries;
-    if found != num_entries {
-        return Err(Error::corruption(format!("has {found} entries and not {num_entries}")));
-    }
-    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
-    let mut entries = table.share()?.iter(&options);
-    for to_first in [true, false] {
-        match to_first {
-            true => entries.seek_to_first(),
-            false => entries.seek_to_last(),
-        }
-        entries.status()?;
-        let inside = |key: InternalKey<'_>| {
-            order.compare(smallest, key).is_le() && order.compare(key, largest).is_le()
-        };
-        if entries.valid() && !inside(entries.key()) {
-            return Err(Error::corruption("has keys outside of its bounds"));
-        }
-    }
-    Ok(())
+/// The error of a job for that of a worker: whatever that is, nothing here is damaged or full.
+fn failed_elsewhere(error: &Error) -> Error {
+    Error::incomplete(format!("CompactionService failed to run the compaction job ({error})."))
 }
 
-/// Tables of one level follow each other.
-fn in_order(job: &JobContext, files: &[Arc<FileMetaData>]) -> Result<()> {
-    let order = &job.cf.icmp;
-    let follows = |pair: &[Arc<FileMetaData>]| {
-        order.compare(pair[0].largest_key(), pair[1].smallest_key()).is_lt()
-    };
-    match job.pick.output_level == 0 || files.windows(2).all(follows) {
-        true => Ok(()),
-        false => Err(Error::corruption("tables of a remote compaction overlap")),
-    }
+/// Whether files of L0 stay there that are older than the inputs; a worker would include them.
+fn leaves_older_level0(job: &JobContext) -> bool {
+    let level0 = job.pick.inputs.iter().find(|inputs| inputs.level == 0);
+    let oldest = job.version.files(0).last().map(|file| file.number);
+    level0.is_some_and(|inputs| inputs.files.last().map(|file| file.number) != oldest)
 }

@@ -38,7 +38,8 @@ pub struct CompactionServiceJobInfo {
     pub cf_id: u32,
     /// Its name.
     pub cf_name: String,
-    /// Unique in the process: the job in the high half, the part of it in the low one.
+    /// Unique in this open, `db_session_id`: the job in the high half, the part of it in the low
+    /// one.
     pub job_id: u64,
     /// RocksDB's number of the pool in whose place it would run here: 0 bottom, 1 low.
     pub priority: i32,
@@ -100,7 +101,7 @@ pub struct CompactionServiceScheduleResponse {
 ///         input: &[u8],
 ///     ) -> CompactionServiceScheduleResponse {
 ///         let job = (info.db_name.clone(), input.to_vec());
-///         let id = info.job_id.to_string();
+///         let id = format!("{}-{}", info.db_session_id, info.job_id);
 ///         self.jobs.lock().unwrap().insert(id.clone(), job);
 ///         let status = CompactionServiceJobStatus::Success;
 ///         CompactionServiceScheduleResponse { scheduled_job_id: id, status }
@@ -147,7 +148,8 @@ pub trait CompactionService: Send + Sync {
     /// Waits for a job that it took: how it ended, and what
     /// [`open_and_compact`](crate::open_and_compact) returned.
     fn wait(&self, scheduled_job_id: &str) -> (CompactionServiceJobStatus, Vec<u8>);
-    /// The database closes: calls of [`CompactionService::wait`] are to return.
+    /// The database closes: calls of [`CompactionService::wait`] are to return. Called again as
+    /// long as one does not.
     fn cancel_awaiting_jobs(&self) {}
     /// The new tables are in the directory of the database, or `status` is `Failure`.
     fn on_installation(&self, _scheduled_job_id: &str, _status: CompactionServiceJobStatus) {}

@@ -131,12 +131,7 @@ impl CompactionWork {
 
     /// The number of entries read must match the inputs' properties.
     pub fn verify_entry_count(&self, entries_in: u64) -> Result<()> {
-        let mut expected = 0u64;
-        for (_, file) in self.pick.input_files() {
-            let Some(stats) = file.stats.get() else { return Ok(()) };
-            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
-            expected = expected.saturating_add(points);
-        }
+        let Some(expected) = self.pick.input_points() else { return Ok(()) };
         if expected != entries_in {
             return Err(Error::corruption(format!(
                 "Compaction number of input keys does not match number of keys processed. \

@@ -11,6 +11,8 @@ pub(crate) struct IterationCounts {
     pub entries_in: u64,
     /// How many were read is not known of all.
     pub uncounted: bool,
+    /// A service counted them, or some of them.
+    pub elsewhere: bool,
     /// A newer version of the same stripe hides them.
     pub dropped_hidden: u64,
     /// Deletions with nothing left to delete.
@@ -29,6 +31,7 @@ impl AddAssign for IterationCounts {
     fn add_assign(&mut self, part: IterationCounts) {
         self.entries_in += part.entries_in;
         self.uncounted |= part.uncounted;
+        self.elsewhere |= part.elsewhere;
         self.dropped_hidden += part.dropped_hidden;
         self.dropped_obsolete += part.dropped_obsolete;
         self.dropped_early += part.dropped_early;

@@ -30,6 +30,7 @@ use super::file::{TraceReader, TraceWriter, parts, record};
 use super::lookup::{self, Lookup};
 use super::options::BlockCacheTraceOptions;
 use super::{Switch, binary_header, read_binary_header};
+use crate::callbacks::Mark;
 
 /// What a block holds. The numbers are those of the files. Persisted. Never renumber.
 ///
@@ -315,7 +316,6 @@ impl BlockTraceReader {
 }
 
 /// The trace of the block cache of a database.
-#[derive(Default)]
 pub(crate) struct BlockTrace {
     switch: Switch,
     sampling_frequency: AtomicU64,
@@ -323,6 +323,12 @@ pub(crate) struct BlockTrace {
 }
 
 impl BlockTrace {
+    /// One that is off, of the database `mark`.
+    pub fn new(mark: Mark) -> Self {
+        let (sampling_frequency, lookups) = (AtomicU64::new(0), AtomicU64::new(0));
+        BlockTrace { switch: Switch::new(mark), sampling_frequency, lookups }
+    }
+
     /// Begins a trace.
     ///
     /// # Errors
@@ -332,9 +338,10 @@ impl BlockTrace {
         options: &BlockCacheTraceOptions,
         writer: Box<dyn TraceWriter>,
     ) -> Result<()> {
-        self.switch.start(writer, options.max_trace_file_size, &binary_header(), false)?;
-        self.sampling_frequency.store(options.sampling_frequency, Ordering::Relaxed);
-        Ok(())
+        let header = binary_header();
+        self.switch.start(writer, options.max_trace_file_size, (&header, false), || {
+            self.sampling_frequency.store(options.sampling_frequency, Ordering::Relaxed);
+        })
     }
 
     /// Ends it, if there is one.
@@ -402,7 +409,10 @@ impl BlockTracer for FamilyTracer {
             no_insert: access.no_insert,
             lookup: BlockLookup::default(),
         };
-        if let Some(lookup) = lookup::current().filter(|_| caller.is_point_read()) {
+        if caller.is_point_read() {
+            // Which one is not known of reads of several keys; RocksDB's tools cut a key's trailer
+            // off without a look.
+            let lookup = lookup::current().unwrap_or_default();
             let entries = access.entries(&lookup.user_key);
             record.lookup.get_id = lookup.number;
             record.lookup.get_from_user_specified_snapshot = lookup.at_snapshot;

@@ -20,6 +20,7 @@ use pumice_port::time::now_nanos;
 use super::file::{TraceReader, TraceWriter, parts, record};
 use super::options::TraceOptions;
 use super::{Switch, binary_header, read_binary_header};
+use crate::callbacks::Mark;
 
 /// Type of its records. Persisted. Never renumber.
 const IO: u8 = 12;
@@ -194,16 +195,21 @@ impl IoTraceReader {
 }
 
 /// The trace of file operations of a database.
-#[derive(Default)]
 pub(crate) struct IoTrace(Switch);
 
 impl IoTrace {
+    /// One that is off, of the database `mark`.
+    pub fn new(mark: Mark) -> Self {
+        IoTrace(Switch::new(mark))
+    }
+
     /// Begins a trace. As in RocksDB it is neither sampled nor filtered.
     ///
     /// # Errors
     /// Busy if there is one; those of the writer.
     pub fn start(&self, options: &TraceOptions, writer: Box<dyn TraceWriter>) -> Result<()> {
-        self.0.start(writer, options.max_trace_file_size, &binary_header(), false)
+        let header = binary_header();
+        self.0.start(writer, options.max_trace_file_size, (&header, false), || ())
     }
 
     /// Ends it, if there is one.

@@ -13,7 +13,8 @@
 //! files ask the switch itself.
 //!
 //! Thread safety: everything from anywhere. The lock of a trace is held over writes of its file
-//! and is the last of all locks, so that a program's writer must not call the database.
+//! and is the last of all locks, so that a program's writer must not call the database: what
+//! waits is Aborted, reads are not noted.
 //!
 //! Invariant: after the first error of its writer a trace takes no more records, and its end
 //! returns that error.
@@ -36,6 +37,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::thread;
 use pumice_port::time::wall_micros;
 
+use crate::callbacks::Mark;
 use crate::lock_order;
 
 pub use blocks::{BlockLookup, BlockTraceReader, BlockTraceRecord, BlockType, TableReaderCaller};
@@ -51,11 +53,27 @@ use io::IoTrace;
 use query::QueryTrace;
 
 /// The traces of one database.
-#[derive(Default)]
 pub(crate) struct Traces {
     pub queries: QueryTrace,
     pub blocks: Arc<BlockTrace>,
     pub io: Arc<IoTrace>,
+}
+
+impl Traces {
+    /// Those of the database `mark`, all off.
+    pub fn new(mark: Mark) -> Self {
+        Traces {
+            queries: QueryTrace::new(mark),
+            blocks: Arc::new(BlockTrace::new(mark)),
+            io: Arc::new(IoTrace::new(mark)),
+        }
+    }
+
+    /// Ends those that are on; the first error of their writers.
+    pub fn end(&self) -> Result<()> {
+        let queries = if self.queries.is_on() { self.queries.end() } else { Ok(()) };
+        queries.and(self.blocks.end()).and(self.io.end())
+    }
 }
 
 /// A trace under way.
@@ -64,7 +82,14 @@ struct Running {
     /// Nothing is written once the file has more bytes.
     bytes_max: u64,
     failed: Result<()>,
+    mark: Mark,
     _attention: Attention,
+}
+
+/// Runs code of a writer, under the lock of its trace: it may not call the database.
+fn run<T>(mark: Mark, code: impl FnOnce() -> T) -> Result<T> {
+    let _marked = mark.enter_locked();
+    thread::contain("The writer of a trace", code)
 }
 
 impl Running {
@@ -73,8 +98,32 @@ impl Running {
             return;
         }
         let writer = &mut self.writer;
-        let written = thread::contain("The writer of a trace", || writer.write(record));
-        self.failed = written.and_then(|written| written);
+        self.failed = run(self.mark, || writer.write(record)).and_then(|written| written);
+    }
+
+    /// The file takes more. A writer that panics is not asked again.
+    fn has_room(&mut self) -> bool {
+        if self.failed.is_err() {
+            return false;
+        }
+        match run(self.mark, || self.writer.file_size()) {
+            Ok(bytes) => bytes <= self.bytes_max,
+            Err(error) => {
+                self.failed = Err(error);
+                false
+            }
+        }
+    }
+
+    /// Ends it; its first error.
+    fn close(self) -> Result<()> {
+        let Running { mut writer, failed, mark, .. } = self;
+        let closed = run(mark, move || {
+            let closed = writer.close();
+            drop(writer);
+            closed
+        });
+        failed.and(closed.and_then(|closed| closed))
     }
 }
 
@@ -82,15 +131,16 @@ impl Running {
 pub(crate) struct Switch {
     on: AtomicBool,
     running: Mutex<Option<Running>>,
-}
-
-impl Default for Switch {
-    fn default() -> Self {
-        Switch { on: AtomicBool::new(false), running: Mutex::ranked(&lock_order::TRACE, None) }
-    }
+    mark: Mark,
 }
 
 impl Switch {
+    /// Off, for the database `mark`.
+    fn new(mark: Mark) -> Self {
+        let running = Mutex::ranked(&lock_order::TRACE, None);
+        Switch { on: AtomicBool::new(false), running, mark }
+    }
+
     /// Whether a trace is on.
     #[inline]
     pub fn is_on(&self) -> bool {
@@ -98,7 +148,8 @@ impl Switch {
     }
 
     /// Begins a trace with `header`; the one under way, if there is one, ends without an end
-    /// record if it is to be replaced.
+    /// record if it is to be replaced, and nobody is told of its errors. `install` makes the
+    /// settings of the new one those that count.
     ///
     /// # Errors
     /// Busy if there is one that is not to be replaced; those of the writer.
@@ -106,20 +157,23 @@ impl Switch {
         &self,
         writer: Box<dyn TraceWriter>,
         bytes_max: u64,
-        header: &[u8],
-        replaces: bool,
+        (header, replaces): (&[u8], bool),
+        install: impl FnOnce(),
     ) -> Result<()> {
         let mut running = self.running.lock();
         if running.is_some() && !replaces {
             return Err(Error::new(pumice_base::ErrorKind::Busy, ""));
         }
-        let mut next = Running { writer, bytes_max, failed: Ok(()), _attention: Attention::pay() };
+        let (failed, mark, _attention) = (Ok(()), self.mark, Attention::pay());
+        let mut next = Running { writer, bytes_max, failed, mark, _attention };
         next.write(header);
-        next.failed.clone()?;
-        if let Some(mut before) = running.replace(next) {
-            close(&mut before)?;
+        if next.failed.is_err() {
+            return next.close();
         }
+        install();
+        let before = running.replace(next);
         self.on.store(true, Ordering::Relaxed);
+        drop(before.map(Running::close));
         Ok(())
     }
 
@@ -131,20 +185,21 @@ impl Switch {
         if !footer.is_empty() {
             trace.write(footer);
         }
-        let closed = close(&mut trace);
-        Some(trace.failed.and(closed))
+        Some(trace.close())
     }
 
     /// Writes the record that `fill` makes, unless there is no trace or its file is full, or
     /// `wants` declines it.
     fn note(&self, wants: impl FnOnce() -> bool + Send, fill: impl FnOnce() -> Vec<u8> + Send) {
-        if !self.is_on() {
+        // What a program's code reads under the database's locks is no call of the program; it may
+        // be the writer of this trace.
+        if !self.is_on() || self.mark.is_locked() {
             return;
         }
         at_normal_priority(|| {
             let mut running = self.running.lock();
             let Some(trace) = running.as_mut() else { return };
-            if trace.writer.file_size() <= trace.bytes_max && wants() {
+            if trace.has_room() && wants() {
                 trace.write(&fill());
             }
         });
@@ -156,11 +211,6 @@ impl Drop for Switch {
         // The database is gone: there is nobody to tell of an error.
         drop(self.end(&[]));
     }
-}
-
-fn close(trace: &mut Running) -> Result<()> {
-    let writer = &mut trace.writer;
-    thread::contain("The writer of a trace", || writer.close()).and_then(|closed| closed)
 }
 
 /// The header of traces of blocks and of files: RocksDB's version is that whose formats these are.

@@ -21,6 +21,7 @@ use pumice_port::time::wall_micros;
 use super::Switch;
 use super::file::{BEGIN, END, MAGIC, ROCKSDB_VERSION, TraceReader, TraceWriter, parts, record};
 use super::options::{TraceFilter, TraceOptions};
+use crate::callbacks::Mark;
 use crate::lock_order;
 
 // Types of records. Persisted. Never renumber.
@@ -357,27 +358,26 @@ pub(crate) struct QueryTrace {
     passed: AtomicU64,
 }
 
-impl Default for QueryTrace {
-    fn default() -> Self {
+impl QueryTrace {
+    /// One that is off, of the database `mark`.
+    pub fn new(mark: Mark) -> Self {
         QueryTrace {
-            switch: Switch::default(),
+            switch: Switch::new(mark),
             options: Mutex::ranked(&lock_order::TRACE_OPTIONS, TraceOptions::default()),
             passed: AtomicU64::new(0),
         }
     }
-}
 
-impl QueryTrace {
     /// Begins a trace, in place of the one under way if there is one.
     ///
     /// # Errors
-    /// Those of the writers.
+    /// Those of the writer; a trace under way then goes on.
     pub fn start(&self, options: &TraceOptions, writer: Box<dyn TraceWriter>) -> Result<()> {
         let header = record(wall_micros(), BEGIN, begin_payload().as_bytes());
-        self.switch.start(writer, options.max_trace_file_size, &header, true)?;
-        *self.options.lock() = options.clone();
-        self.passed.store(0, Ordering::Relaxed);
-        Ok(())
+        self.switch.start(writer, options.max_trace_file_size, (&header, true), || {
+            *self.options.lock() = options.clone();
+            self.passed.store(0, Ordering::Relaxed);
+        })
     }
 
     /// Ends it.

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -151,12 +151,12 @@ impl Deref for TableRef<'_> {
 }
 
 impl OpenTables {
-    /// Tables in `dir` of the database and session `ids`, opened as `options` say.
+    /// Tables in `dir` on `fs` of the database and session `ids`, opened as `options` say.
     pub fn new(
         options: &DbOptions,
-        dir: PathBuf,
+        (fs, dir): (&Arc<dyn FileSystem>, &Path),
         ids: (String, String),
-        traces: Arc<Traces>,
+        traces: &Arc<Traces>,
     ) -> Arc<Self> {
         let statistics = options.statistics.clone();
         let receiver = |last_level| {
@@ -164,8 +164,8 @@ impl OpenTables {
             Some(Arc::new(TableTickers::new(statistics, last_level)) as Arc<dyn TableStats>)
         };
         Arc::new(OpenTables {
-            fs: Arc::clone(&options.file_system),
-            own: dir,
+            fs: Arc::clone(fs),
+            own: dir.to_path_buf(),
             ids,
             last_level: receiver(true),
             other_levels: receiver(false),
@@ -178,7 +178,7 @@ impl OpenTables {
             file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::ranked(&lock_order::OPEN_TABLES, Recent::default()),
-            traces,
+            traces: Arc::clone(traces),
         })
     }
 

@@ -38,7 +38,6 @@ pub(super) struct TableFile {
     opener: FileOpener,
     path: PathBuf,
     len: u64,
-    needs_little_stack: bool,
     read_unit: usize,
     /// None: closed.
     descriptor: ArcSwapOption<Descriptor>,
@@ -56,7 +55,6 @@ impl TableFile {
         let descriptor = opener.fs.open_random_with(&path, &opener.files)?;
         Ok(Arc::new_cyclic(|me| TableFile {
             len: descriptor.len(),
-            needs_little_stack: descriptor.needs_little_stack(),
             read_unit: descriptor.read_unit(),
             opener,
             path,
@@ -131,8 +129,9 @@ impl RandomAccessFile for TableFile {
             }
         }
     }
+    /// That changes when a trace of files begins.
     fn needs_little_stack(&self) -> bool {
-        self.needs_little_stack
+        self.descriptor.load().as_ref().is_some_and(|file| file.needs_little_stack())
     }
     fn read_unit(&self) -> usize {
         self.read_unit

@@ -302,11 +302,12 @@ impl Table {
     }
 
     /// Whether [`Table::load`] of a block of that kind needs little stack: it calls no user code,
-    /// neither a comparator nor a file.
+    /// neither a comparator nor a file, nor the writer of a trace.
     pub fn loads_on_little_stack(&self, kind: BlockKind) -> bool {
         let compares = matches!(kind, BlockKind::Index | BlockKind::FilterIndex)
             && matches!(self.comparator.user, Comparator::Custom(_));
-        !compares && self.file.file.needs_little_stack()
+        let traced = self.file.tracer.as_ref().is_some_and(|tracer| tracer.is_on());
+        !compares && !traced && self.file.file.needs_little_stack()
     }
 
     #[cold]

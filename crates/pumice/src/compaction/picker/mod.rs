@@ -175,6 +175,15 @@ impl CompactionPick {
         entries.saturating_add(unknown / entry_bytes.max(1))
     }
 
+    /// Entries of all inputs without range tombstones; None if a file's are not known.
+    pub fn input_points(&self) -> Option<u64> {
+        self.input_files().try_fold(0u64, |sum, (_, file)| {
+            let stats = file.stats.get()?;
+            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
+            Some(sum.saturating_add(points))
+        })
+    }
+
     /// Bytes of all inputs.
     pub fn input_bytes(&self) -> u64 {
         self.inputs.iter().map(InputLevel::bytes).sum()

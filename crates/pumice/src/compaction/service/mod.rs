@@ -213,8 +213,7 @@ impl ServiceResult {
 
     /// Point entries of the output.
     fn num_output_records(&self) -> u64 {
-        let points = |file: &ServiceFile| file.stats.num_entries - file.stats.num_range_deletions;
-        self.output_files.iter().map(points).sum()
+        num_points(&self.output_files)
     }
 
     pub fn write(&self) -> Vec<u8> {
@@ -263,6 +262,9 @@ impl ServiceResult {
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let fields = Fields::of_message(bytes, "CompactionServiceResult")?;
         let status = fields.part("status")?;
+        if !status.has("code") {
+            return Err(incomplete("status"));
+        }
         let (code, subcode) = (status.number("code")?, status.number("subcode")?);
         let message = String::from_utf8_lossy(&status.bytes("message")?).into_owned();
         let status = match code {
@@ -270,15 +272,22 @@ impl ServiceResult {
             _ => Err(Error::of_numbers(code, subcode, status.number("severity")?, message)),
         };
         let files = fields.parts("output_files")?;
+        let output_files = files.iter().map(ServiceFile::read).collect::<Result<Vec<_>>>()?;
         let stats = fields.part("stats")?;
+        if status.is_ok() {
+            check_complete(&fields, &stats, &output_files)?;
+        }
         Ok(ServiceResult {
             status,
-            output_files: files.iter().map(ServiceFile::read).collect::<Result<_>>()?,
+            output_files,
             output_level: fields.number("output_level")?,
             output_path: fields.text("output_path")?,
             bytes_read: fields.number("bytes_read")?,
             bytes_written: fields.number("bytes_written")?,
             entries_in: match stats.flag("has_accurate_num_input_records")? {
+                true if !stats.has("num_input_records") => {
+                    return Err(incomplete("num_input_records"));
+                }
                 true => Some(stats.number("num_input_records")?),
                 false => None,
             },
@@ -286,6 +295,33 @@ impl ServiceResult {
             cpu_micros: stats.number("cpu_micros")?,
         })
     }
+}
+
+fn incomplete(what: &str) -> Error {
+    Error::invalid_argument(format!("the result of a compaction is not complete: {what}"))
+}
+
+fn num_points(files: &[ServiceFile]) -> u64 {
+    files.iter().fold(0, |sum, file| {
+        let FileStats { num_entries, num_range_deletions, .. } = file.stats;
+        sum.saturating_add(num_entries.saturating_sub(num_range_deletions))
+    })
+}
+
+/// A result that was cut, or that is none, must not read as one without tables.
+fn check_complete(fields: &Fields, stats: &Fields, files: &[ServiceFile]) -> Result<()> {
+    let needed = ["output_files", "output_level", "output_path", "stats"];
+    if let Some(missing) = needed.iter().find(|name| !fields.has(name)) {
+        return Err(incomplete(missing));
+    }
+    for (name, count) in
+        [("num_output_files", files.len() as u64), ("num_output_records", num_points(files))]
+    {
+        if !stats.has(name) || stats.number::<u64>(name)? != count {
+            return Err(incomplete(name));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -345,6 +381,29 @@ mod tests {
         let failed = ServiceResult::failed(Error::corruption("a={b}"));
         let error = ServiceResult::read(&failed.write()).unwrap().status.unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Corruption, "a={b}"));
+    }
+
+    /// A part of a result is none, unless it lacks nothing that matters.
+    #[pumice_test_macros::test]
+    fn results_that_were_cut_are_none() {
+        for files in [vec![], vec![file("000012.sst"), file("000013.sst")]] {
+            let result = ServiceResult {
+                status: Ok(()),
+                output_files: files.clone(),
+                output_level: 6,
+                output_path: "/out".to_string(),
+                entries_in: Some(1234),
+                ..ServiceResult::failed(Error::aborted(""))
+            };
+            let whole = result.write();
+            for len in 0..whole.len() {
+                let Ok(read) = ServiceResult::read(&whole[..len]) else { continue };
+                assert!(read.status.is_ok() && read.output_files == files, "{len}");
+                assert_eq!((read.entries_in, read.output_level), (Some(1234), 6), "{len}");
+                assert_eq!(read.output_path, "/out", "{len}");
+            }
+        }
+        assert!(ServiceResult::read(b"\x01\0\0\0a=1;").is_err());
     }
 
     /// A result names files of its directory only.

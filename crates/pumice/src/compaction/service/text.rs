@@ -108,6 +108,11 @@ impl Fields {
         value.parse().map_err(|_| malformed(name))
     }
 
+    /// Whether there is a field.
+    pub fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// Yes or no; no if it is missing.
     pub fn flag(&self, name: &str) -> Result<bool> {
         match self.value(name) {

@@ -18,7 +18,7 @@ use pumice_port::{fiber, thread};
 
 use crate::commit::batch::{self, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
-use crate::commit::two_phase::Taken;
+use crate::commit::two_phase::{Taken, unmarked};
 use crate::cost;
 use crate::engine::DbInner;
 use crate::engine::expiry_task::note_range_deletion;
@@ -464,14 +464,17 @@ impl DbInner {
     #[cold]
     fn trace_group(&self, own: &Own<'_>, followers: &[Follower]) {
         let trace = &self.reports.traces.queries;
-        // A prepared section takes no numbers, and is noted when it is committed.
-        if trace.is_on() && own.taken.sequences > 0 {
-            trace.note(&Call::Write([&own.rep[..own.taken.logged.end], own.value()]));
+        if !trace.is_on() {
+            return;
         }
-        if trace.is_on() {
-            for Follower { batch, .. } in followers {
-                trace.note(&Call::Write([&batch.rep, &[]]));
-            }
+        // A prepared section takes no numbers, and is noted when it is committed.
+        if own.put.is_some() {
+            trace.note(&Call::Write([&own.rep[..own.taken.logged.end], own.value()]));
+        } else if own.taken.sequences > 0 {
+            trace.note(&Call::Write([&unmarked(own.rep).unwrap_or_default(), &[]]));
+        }
+        for Follower { batch, .. } in followers.iter().filter(|it| it.batch.taken.sequences > 0) {
+            trace.note(&Call::Write([&unmarked(&batch.rep).unwrap_or_default(), &[]]));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod block_cache;
 mod files;
+mod misuse;
 mod queries;
 mod replay;
 mod theirs;

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pumice::trace::TraceOptions;
 use pumice::{ColumnFamilyOptions, Db, ErrorKind, ReplayOptions, TraceResult, WriteBatch};
+use pumice::{TransactionDb, TransactionDbOptions, TransactionOptions, WriteOptions};
 use pumice_base::random::Rng;
 
-use super::{TRACE, database, reader, writer};
+use super::{TRACE, database, queries, reader, writer};
+use crate::common::{DIR, memory, options};
 
 const FAST: ReplayOptions = ReplayOptions { num_threads: 1, fast_forward: 1e9 };
 
@@ -109,4 +111,36 @@ fn bad_requests_are_refused() {
     assert_eq!(replayer.prepare().unwrap_err().kind(), ErrorKind::Corruption);
     db.close().unwrap();
     stranger.close().unwrap();
+}
+
+/// Commits are writes; sections that are prepared, and what is taken back, are none.
+#[pumice_test_macros::test]
+fn transactions_are_replayed_by_their_commits() {
+    let (_, fs) = memory();
+    let db = TransactionDb::open(&options(&fs), &TransactionDbOptions::default(), DIR).unwrap();
+    db.db().start_trace(&TraceOptions::default(), writer(&fs)).unwrap();
+    for commits in [true, false] {
+        let transaction =
+            db.transaction_opt(&WriteOptions::default(), &TransactionOptions::default());
+        let name = format!("commits: {commits}");
+        transaction.set_name(&name).unwrap();
+        transaction.put(&name, "v").unwrap();
+        transaction.prepare().unwrap();
+        match commits {
+            true => transaction.commit().unwrap(),
+            false => transaction.rollback().unwrap(),
+        }
+    }
+    db.put("plain", "v").unwrap();
+    db.db().end_trace().unwrap();
+    assert_eq!(queries(&fs, TRACE).len(), 2);
+
+    let (again, _) = database();
+    let families = [again.default_column_family().clone()];
+    let mut replayer = again.new_default_replayer(&families, reader(&fs, TRACE)).unwrap();
+    replayer.prepare().unwrap();
+    replayer.replay(&FAST).unwrap();
+    let found = contents(&again, "default");
+    assert_eq!(found, contents(db.db(), "default"));
+    assert_eq!(found.len(), 2);
 }

@@ -3,6 +3,8 @@
 
 mod answers;
 mod crashes;
+mod distrust;
+mod picks;
 mod results;
 
 use std::collections::BTreeMap;
@@ -77,7 +79,7 @@ impl CompactionService for Service {
         info: &CompactionServiceJobInfo,
         input: &[u8],
     ) -> CompactionServiceScheduleResponse {
-        let scheduled_job_id = info.job_id.to_string();
+        let scheduled_job_id = format!("{}-{}", info.db_session_id, info.job_id);
         self.seen.lock().push(info.clone());
         self.jobs.lock().insert(scheduled_job_id.clone(), (info.clone(), input.to_vec()));
         CompactionServiceScheduleResponse { scheduled_job_id, status: *self.takes.lock() }

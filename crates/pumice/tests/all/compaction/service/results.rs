@@ -95,7 +95,7 @@ fn nonsense_is_no_result() {
         let before = contents(&db);
         *service.spoil.lock() = Some(Box::new(move |_, _| (Status::Success, nonsense.to_vec())));
         compact(&db).unwrap();
-        assert_eq!(*service.installed.lock(), [Status::UseLocal]);
+        assert_eq!(*service.installed.lock(), [Status::Failure]);
         assert_eq!(contents(&db), before);
         db.close().unwrap();
     }

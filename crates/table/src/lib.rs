@@ -42,7 +42,7 @@ pub use read::blocks::paced;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 pub use read::context::{MissedBlock, ReadLimits, TableReadContext, TableReadOptions};
 pub use read::index::IndexBlock;
-pub use read::iter::TableIter;
+pub use read::iter::{Goal, TableIter};
 pub use read::salvage::SalvageIter;
 pub use read::table::Table;
 pub use stats::TableStats;

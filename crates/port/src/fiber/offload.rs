@@ -1,11 +1,13 @@
-//! Calls that block, taken off a loop's thread.
+//! Calls that block, taken off a loop's thread, and work that goes on while its caller does others.
 //!
 //! Thread safety: everything may be called from any task. The pool of [`offload`] is the process's
 //! own, at most [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When
-//! the first thread of a pool is refused, calls block their loop.
+//! the first thread of a pool is refused, calls block their loop. [`aside`] has a pool of its own, of
+//! the same size, so that neither kind of call waits for the other.
 
 use super::scope::current_loop;
 use crate::pool::Pool;
+use crate::task;
 use crate::thread::{self, Packet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
@@ -74,4 +76,28 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         return f();
     }
     POOL.get_or_init(|| Workers::new("pumice:offload", MOST_THREADS)).run(f)
+}
+
+/// Starts `work`, which nobody waits for here: on a fiber, a fiber of the same loop; on a thread, a
+/// thread of a pool of the process's own. False if the operating system refuses that thread; then
+/// `work` is dropped. Never suspends.
+///
+/// ```
+/// # use pumice_port::fiber::aside;
+/// # use pumice_port::sync::Event;
+/// # use std::sync::Arc;
+/// let done = Arc::new(Event::new());
+/// let own = Arc::clone(&done);
+/// if aside("an example", move || own.set()) {
+///     done.wait();
+/// }
+/// ```
+pub fn aside(name: &'static str, work: impl FnOnce() + Send + 'static) -> bool {
+    static POOL: OnceLock<Workers> = OnceLock::new();
+    if let Some((_, scheduler)) = task::current_fiber() {
+        scheduler.spawn_here(name, Box::new(work));
+        return true;
+    }
+    let pool = POOL.get_or_init(|| Workers::new("pumice:aside", MOST_THREADS));
+    Pool::try_submit(&pool.0, name, Box::new(work)).is_ok()
 }

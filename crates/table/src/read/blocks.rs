@@ -310,7 +310,7 @@ impl Table {
 
     #[cold]
     #[inline(never)]
-    fn read_block(
+    pub(crate) fn read_block(
         &self,
         handle: BlockHandle,
         kind: BlockKind,

@@ -73,6 +73,8 @@ pub struct TableReadOptions {
     pub fill_cache: bool,
     /// Fixed readahead of iterators, bytes; 0 adapts it automatically.
     pub readahead_size: usize,
+    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies.
+    pub auto_readahead_size: bool,
     /// Order matters across prefixes: do not use prefix filters, unless one of the next two is set.
     pub total_order_seek: bool,
     /// The caller shows only keys that have the prefix of the key sought: prefix filters may be
@@ -84,6 +86,9 @@ pub struct TableReadOptions {
     /// User key at which iteration ends; readahead and prefix filters take it into account, the
     /// caller enforces it.
     pub iterate_upper_bound: Option<Arc<[u8]>>,
+    /// What an iterator will read may be in flight while what it has is used, and its moves may
+    /// wait for blocks together with those of others ([`TableIter::start`](crate::TableIter)).
+    pub async_io: bool,
     /// Do no I/O: a block missing from the cache is an `Incomplete` error.
     pub cache_only: bool,
     /// Where a point read with `cache_only` notes the block that it missed.
@@ -178,10 +183,12 @@ impl Default for TableReadOptions {
             verify_checksums: true,
             fill_cache: true,
             readahead_size: 0,
+            auto_readahead_size: true,
             total_order_seek: false,
             prefix_same_as_start: false,
             auto_prefix_mode: false,
             iterate_upper_bound: None,
+            async_io: true,
             cache_only: false,
             missed: None,
             io_priority: None,

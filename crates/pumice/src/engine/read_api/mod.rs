@@ -51,6 +51,8 @@ pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
         readahead_size: options.readahead_size,
+        auto_readahead_size: options.auto_readahead_size,
+        async_io: options.async_io,
         total_order_seek: true,
         prefix_same_as_start: false,
         // Prefix filters may be used where the bound shows that they make no difference.
@@ -72,6 +74,8 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
         readahead_size: 0,
+        auto_readahead_size: true,
+        async_io: options.async_io,
         total_order_seek: true,
         prefix_same_as_start: false,
         auto_prefix_mode: false,

@@ -1,0 +1,73 @@
+//! Reads that wait together: each is a fiber of the caller's loop, or of the calling thread.
+//!
+//! What runs there has to get by with the stack of a fiber: it reads, checks and decompresses, and
+//! calls no user code. Reads that would call some are made by the caller, one after the other.
+//!
+//! Thread safety: one call on its task. Suspends.
+
+use std::cell::Cell;
+use std::panic::resume_unwind;
+
+use pumice_env::perf::Loan;
+use pumice_env::{IoActivity, activity};
+use pumice_port::fiber;
+use pumice_port::thread::NotStarted;
+
+/// Most reads in flight; further ones wait for their turn.
+const READS_AT_ONCE: usize = 64;
+
+/// Calls `read` for each of `reads`, for that purpose; at the same time for those that get by with
+/// little stack. What is counted there counts for the caller.
+pub(crate) fn read_together<R>(
+    purpose: IoActivity,
+    reads: impl Iterator<Item = R>,
+    needs_little_stack: impl Fn(&R) -> bool,
+    read: impl Fn(R),
+) {
+    let loan = Loan::new();
+    let read = |which| {
+        let read = || activity::during(purpose, || read(which));
+        match &loan {
+            Some(loan) => loan.run(read),
+            None => read(),
+        }
+    };
+    // A fiber's children have as much stack as it has.
+    let apart = |which: &R| fiber::is_fiber() || needs_little_stack(which);
+    let (apart, here): (Vec<_>, Vec<_>) = reads.partition(apart);
+    let apart: Vec<_> = apart.into_iter().map(|which| Cell::new(Some(which))).collect();
+    together(apart.len(), |at| {
+        if let Some(which) = apart[at].take() {
+            read(which);
+        }
+    });
+    here.into_iter().for_each(read);
+    if let Some(loan) = loan {
+        loan.end();
+    }
+}
+
+/// Does `work` for each number below `count`, on fibers of the calling thread, or on the caller if
+/// there is no memory for fibers.
+fn together(count: usize, work: impl Fn(usize)) {
+    let next = Cell::new(0);
+    let (next, work) = (&next, &work);
+    let some = move || {
+        while next.get() < count {
+            work(next.replace(next.get() + 1));
+        }
+    };
+    if count > 1 {
+        fiber::scope_independent(|scope| {
+            let fibers = count.min(READS_AT_ONCE);
+            let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("read", some)).collect();
+            for fiber in fibers {
+                match fiber.join() {
+                    Err(panic) if !panic.is::<NotStarted>() => resume_unwind(panic),
+                    _ => {}
+                }
+            }
+        });
+    }
+    some();
+}

@@ -40,7 +40,7 @@ pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;
 pub use read::blocks::paced;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
-pub use read::context::{MissedBlock, ReadLimits, TableReadContext, TableReadOptions};
+pub use read::context::{MissedBlock, ReadCount, ReadLimits, TableReadContext, TableReadOptions};
 pub use read::index::IndexBlock;
 pub use read::iter::{Goal, TableIter};
 pub use read::salvage::SalvageIter;

@@ -9,8 +9,10 @@
 //! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]). Nobody reads ahead for
 //! it, so a step is read in two halves where the owner allows it ([`ReadaheadBuffer::overlap`]):
 //! the second one is in flight (`flight`) while the first is used, and becomes the first. What is
-//! read ahead is never more than the step. If a read in flight fails, what is needed is read again:
-//! so an error comes with the bytes that it concerns, or not at all.
+//! read ahead is never more than the step.
+//!
+//! If a read that goes beyond what is needed fails, what is needed is read again alone: an error
+//! comes with the bytes that it concerns, or not at all.
 //!
 //! Invariants: (1) `held` lies in `memory`; (2) unless the file ends there, what is held ends at a
 //! multiple of the file's unit; (3) a read in flight begins where what is held ends.
@@ -144,7 +146,14 @@ impl ReadaheadBuffer {
         let most = bytes.max(self.step_max);
         let end = offset.saturating_add(bytes.saturating_add(ahead).min(most) as u64);
         let needed = offset.saturating_add(bytes as u64);
-        self.load(offset, end.min(self.limit.max(needed)).min(self.file.len()))
+        let end = end.min(self.limit.max(needed)).min(self.file.len());
+        match self.load(offset, end) {
+            Err(_) if end > needed => {
+                self.beyond = 0;
+                self.load(offset, needed)
+            }
+            done => done,
+        }
     }
 
     /// How much is read ahead of a read at `offset` that is not held.

@@ -16,6 +16,6 @@ pub(crate) mod overlapping;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
-pub(crate) mod together;
 pub(crate) mod timed;
+pub(crate) mod together;
 pub(crate) mod value;

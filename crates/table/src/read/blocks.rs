@@ -177,6 +177,7 @@ impl Table {
         handle: BlockHandle,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
+        options.reads.add();
         let keep = !options.cache_only && self.admits(handle, BlockKind::Data, options);
         self.read_block(handle, BlockKind::Data, options, keep)
     }
@@ -317,11 +318,13 @@ impl Table {
         options: &TableReadOptions,
         keep: bool,
     ) -> Result<PinnedBlock> {
+        if let Some(missed) = &options.missed
+            && let Some(block) = missed.loaded(self.file_number, handle, kind)
+        {
+            return Ok(block);
+        }
         if options.cache_only {
             if let Some(missed) = &options.missed {
-                if let Some(block) = missed.loaded(self.file_number, handle, kind) {
-                    return Ok(block);
-                }
                 missed.note(handle, kind);
             }
             return Err(Error::incomplete("no blocking io"));

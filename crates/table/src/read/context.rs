@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::extension::SliceTransform;
@@ -91,14 +92,39 @@ pub struct TableReadOptions {
     pub async_io: bool,
     /// Do no I/O: a block missing from the cache is an `Incomplete` error.
     pub cache_only: bool,
-    /// Where a point read with `cache_only` notes the block that it missed.
+    /// Where a point read with `cache_only` notes the block that it missed, and any point read
+    /// finds those that were loaded for it.
     pub missed: Option<Arc<MissedBlock>>,
+    /// How many data blocks point reads with these options took from files.
+    pub reads: ReadCount,
     /// Priority of block reads at the file's rate limiter; None bypasses it.
     pub io_priority: Option<IoPriority>,
     /// Time limits for reads of the file; none by default.
     pub limits: ReadLimits,
     /// Range deletions hide nothing; the caller does it.
     pub ignore_range_deletions: bool,
+}
+
+/// Counts up; for one read at a time.
+#[derive(Debug, Default)]
+pub struct ReadCount(AtomicU32);
+
+impl ReadCount {
+    /// One more.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+    /// How many there were, modulo 2^32.
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Clone for ReadCount {
+    /// Counts for itself.
+    fn clone(&self) -> Self {
+        ReadCount(self.get().into())
+    }
 }
 
 /// When reads of files time out. Checked before and after each read: none is interrupted.
@@ -191,6 +217,7 @@ impl Default for TableReadOptions {
             async_io: true,
             cache_only: false,
             missed: None,
+            reads: ReadCount::default(),
             io_priority: None,
             limits: ReadLimits::default(),
             ignore_range_deletions: false,

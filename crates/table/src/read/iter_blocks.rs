@@ -75,9 +75,7 @@ impl TableIter {
                 self.prepare_readahead();
                 table.timed_fetch(|| self.read(handle, true)).map(Some)
             }
-            _ => {
-                table.read_block(handle, kind, &self.options, self.options.fill_cache).map(Some)
-            }
+            _ => table.read_block(handle, kind, &self.options, self.options.fill_cache).map(Some),
         }
     }
 

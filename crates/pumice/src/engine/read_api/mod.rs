@@ -10,7 +10,7 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::{ReadLimits, Table, TableReadOptions};
+use pumice_table::{ReadCount, ReadLimits, Table, TableReadOptions};
 
 use crate::cost;
 use crate::engine::DbInner;
@@ -62,6 +62,7 @@ pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
+        reads: ReadCount::default(),
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
@@ -82,6 +83,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: None,
         cache_only: options.cache_only,
         missed: None,
+        reads: ReadCount::default(),
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,

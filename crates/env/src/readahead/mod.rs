@@ -51,8 +51,10 @@ pub struct ReadaheadBuffer {
     sequential_reads: u32,
     /// Nothing is read ahead beyond this position.
     limit: u64,
-    /// Reads ahead may be in flight while what is held is used.
+    /// Steps are read in halves.
     overlaps: bool,
+    /// The next half may be in flight while what is held is used.
+    flies: bool,
     /// What is to be in flight, in bytes.
     beyond: usize,
     in_flight: Option<Flight>,
@@ -70,6 +72,7 @@ impl ReadaheadBuffer {
         ReadaheadBuffer {
             limit: file.len(),
             overlaps: false,
+            flies: true,
             beyond: 0,
             in_flight: None,
             spare: Vec::new(),
@@ -91,9 +94,14 @@ impl ReadaheadBuffer {
         self.limit = end.min(self.file.len());
     }
 
-    /// Whether reads may be in flight from now on; false at first. One that is in flight stays so.
-    pub fn overlap(&mut self, overlaps: bool) {
-        self.overlaps = overlaps && !self.file.prefetches() && self.file.needs_little_stack();
+    /// From now on steps are read in halves, if the file gains from that.
+    pub fn overlap(&mut self) {
+        self.overlaps = !self.file.prefetches() && self.file.needs_little_stack();
+    }
+
+    /// Whether a second half may be put in flight by the reads that follow; true at first.
+    pub fn fly(&mut self, flies: bool) {
+        self.flies = flies;
     }
 
     /// The `bytes` bytes from `offset`, fewer only at the end of the file.
@@ -106,7 +114,7 @@ impl ReadaheadBuffer {
             self.fill(offset, bytes)?;
         }
         self.expected = offset.saturating_add(bytes as u64);
-        if self.beyond > 0 && self.overlaps && self.in_flight.is_none() {
+        if self.beyond > 0 && self.flies && self.in_flight.is_none() {
             self.begin_flight();
         }
         let held = &self.memory[self.held.clone()];

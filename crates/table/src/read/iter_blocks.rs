@@ -224,7 +224,11 @@ impl TableIter {
             fixed => (fixed, fixed),
         };
         let file = Arc::clone(&self.table.file.file);
-        self.readahead = Some(Box::new(ReadaheadBuffer::new(file, step, step_max)));
+        let mut readahead = Box::new(ReadaheadBuffer::new(file, step, step_max));
+        if self.options.async_io {
+            readahead.overlap();
+        }
+        self.readahead = Some(readahead);
         self.limit_readahead();
     }
 
@@ -258,16 +262,16 @@ impl TableIter {
         last.end().map_or(whole, |end| whole.min(end))
     }
 
-    /// Reads a data block through the readahead buffer. What follows it is read meanwhile if the
-    /// move `overlaps` with that.
-    fn read(&mut self, handle: BlockHandle, overlaps: bool) -> Result<PinnedBlock> {
+    /// Reads a data block through the readahead buffer. With `flies` what is read ahead may be in
+    /// flight when this returns: not on a fiber whose caller waits for all that it has started.
+    fn read(&mut self, handle: BlockHandle, flies: bool) -> Result<PinnedBlock> {
         if self.options.cache_only {
             return Err(Error::incomplete("no blocking io"));
         }
         let table = &self.table;
         let len = table.file.stored_len(handle, BlockKind::Data)?;
         let readahead = self.readahead.as_mut().expect("prepare_readahead was called");
-        readahead.overlap(overlaps && self.options.async_io);
+        readahead.fly(flies);
         let stored = at_pace(&self.options, || readahead.read_at(handle.offset, len))?;
         if stored.len() != len {
             return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));

@@ -13,8 +13,37 @@ use pumice_env::{IoActivity, activity};
 use pumice_port::fiber;
 use pumice_port::thread::NotStarted;
 
-/// Most reads in flight; further ones wait for their turn.
+/// Most reads in flight of one call; further ones wait for their turn.
 const READS_AT_ONCE: usize = 64;
+/// Where the calls of a loop's fibers have this many in flight, the device has enough to do:
+/// further calls read one block after the other, since more in flight would only wait for longer.
+const ENOUGH_READS: usize = 32;
+
+pumice_port::worker_local! {
+    /// Reads in flight of all calls on this thread.
+    static IN_FLIGHT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The share of a call in the reads in flight.
+struct Share(usize);
+
+impl Share {
+    /// For a call that could read `count` blocks at once.
+    fn take(count: usize) -> Share {
+        let share = match IN_FLIGHT.get() {
+            0 => count.min(READS_AT_ONCE),
+            others => count.min(ENOUGH_READS.saturating_sub(others)).max(1),
+        };
+        IN_FLIGHT.set(IN_FLIGHT.get() + share);
+        Share(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        IN_FLIGHT.set(IN_FLIGHT.get() - self.0);
+    }
+}
 
 /// Calls `read` for each of `reads`, for that purpose; at the same time for those that get by with
 /// little stack. What is counted there counts for the caller.
@@ -57,10 +86,16 @@ fn together(count: usize, work: impl Fn(usize)) {
             work(next.replace(next.get() + 1));
         }
     };
-    if count > 1 {
+    let share = Share::take(count);
+    if share.0 > 1 {
         fiber::scope_independent(|scope| {
-            let fibers = count.min(READS_AT_ONCE);
+            // A fiber reads as they do. Those of a thread stand still until it waits for them.
+            let reads_itself = fiber::is_fiber();
+            let fibers = share.0 - usize::from(reads_itself);
             let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("read", some)).collect();
+            if reads_itself {
+                some();
+            }
             for fiber in fibers {
                 match fiber.join() {
                     Err(panic) if !panic.is::<NotStarted>() => resume_unwind(panic),

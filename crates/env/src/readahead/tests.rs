@@ -6,8 +6,8 @@ use crate::{
     FileSystem, MemFs, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions, ReadRequest,
     ReadaheadBuffer, read_one_by_one, write_file,
 };
-use pumice_base::Result;
 use pumice_base::random::Rng;
+use pumice_base::{Error, Result};
 use pumice_port::os::DIRECT_ALIGNMENT;
 use pumice_port::sync::Mutex;
 use std::path::Path;
@@ -148,5 +148,91 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
     );
     for block in data.chunks(4096).enumerate() {
         assert!(buffer.read_at(block.0 as u64 * 4096, block.1.len()).unwrap() == block.1);
+    }
+}
+
+/// With halves in flight the same bytes come, each is read once, nothing beyond the limit, and no
+/// more ahead of the reader than the step.
+#[pumice_test_macros::test]
+fn halves_in_flight_are_the_same_bytes() {
+    let fs = MemFs::new(0);
+    let path = Path::new("/f");
+    let data = Rng::new(9).bytes(700_001);
+    write_file(&fs, path, &data, false).unwrap();
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let file = fs.open_random_with(path, &ReadFileOptions::default()).unwrap();
+        let unit = 512 << rng.uniform(4);
+        let file = Arc::new(Noting { file, prefetches: false, unit, noted: Mutex::default() });
+        let max = 4096 << rng.uniform(7);
+        let step = if rng.one_in(2) { max } else { 4096 };
+        let mut buffer = ReadaheadBuffer::new(file.clone(), step, max);
+        let limit = if rng.one_in(2) { data.len() } else { rng.uniform(700_000) as usize };
+        buffer.overlap();
+        buffer.limit(limit as u64);
+        let mut offset = rng.uniform(5000) as usize;
+        let units = |at: usize| at.next_multiple_of(unit) as u64;
+        let mut needed = 0;
+        while offset < data.len() {
+            buffer.fly(!rng.one_in(5));
+            let bytes = rng.uniform(9000) as usize;
+            let end = (offset + bytes).min(data.len());
+            let read = buffer.read_at(offset as u64, bytes).unwrap();
+            assert!(read == &data[offset..end], "seed {seed}, {offset}");
+            needed = needed.max(units(end));
+            let ahead = (needed + units(max)).min(units(limit)).max(needed);
+            let begun = file.noted.lock()[1].iter().map(|read| read.end).max().unwrap();
+            assert!(begun <= ahead, "seed {seed}: {begun}, {needed}, {limit}");
+            // Sometimes the reader goes elsewhere, with a read in flight.
+            offset = if rng.one_in(200) { rng.uniform(700_000) as usize } else { end };
+        }
+    }
+}
+
+/// An error of what is read ahead comes with the bytes that it concerns, or not at all.
+#[pumice_test_macros::test]
+fn errors_come_with_their_bytes() {
+    struct Broken(Arc<dyn RandomAccessFile>, u64);
+    impl RandomAccessFileWrapper for Broken {
+        fn wrapped(&self) -> &dyn RandomAccessFile {
+            &*self.0
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            match offset <= self.1 && self.1 < offset + buf.len() as u64 {
+                true => Err(Error::corruption("broken")),
+                false => self.0.read_at(offset, buf),
+            }
+        }
+        fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+            read_one_by_one(self, requests);
+        }
+        fn needs_little_stack(&self) -> bool {
+            true
+        }
+    }
+    let fs = MemFs::new(0);
+    let path = Path::new("/f");
+    let data = Rng::new(9).bytes(300_000);
+    write_file(&fs, path, &data, false).unwrap();
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let file = fs.open_random_with(path, &ReadFileOptions::default()).unwrap();
+        let broken = rng.uniform(data.len() as u64);
+        let max = 4096 << rng.uniform(7);
+        let step = if rng.one_in(2) { max } else { 4096 };
+        let mut buffer = ReadaheadBuffer::new(Arc::new(Broken(file, broken)), step, max);
+        if rng.one_in(2) {
+            buffer.overlap();
+        }
+        for (block, bytes) in data.chunks(3000).enumerate() {
+            let offset = block as u64 * 3000;
+            match buffer.read_at(offset, bytes.len()) {
+                Ok(read) => assert!(read == bytes, "seed {seed}"),
+                Err(_) => {
+                    let has = (offset..offset + bytes.len() as u64).contains(&broken);
+                    assert!(has, "seed {seed}: {offset}, {broken}");
+                }
+            }
+        }
     }
 }

@@ -52,6 +52,13 @@ impl MemTable {
     pub fn iter(self: &Arc<Self>) -> MemTableIter {
         MemTableIter::new(Arc::clone(self))
     }
+
+    /// Sorts a vector, which its first reader would do otherwise. Nothing for a skip list.
+    pub fn sort(&self) {
+        if let Rep::Vector(vector) = &self.rep {
+            with_order!(self.comparator(), order => drop(vector.sorted(order)));
+        }
+    }
 }
 
 impl MemTableIter {

@@ -1,8 +1,8 @@
 //! The vector representation: append now, sort once. For bulk loads that do not read.
 //!
 //! Thread safety: appends and the first read after an append take one short lock. Costs: a read
-//! while the memtable still grows copies and sorts the items; that is kept until the next append,
-//! so a read-write mix is quadratic. Immutable memtables sort once.
+//! while the memtable still grows sorts the items, and the next append copies them if a reader has
+//! them, so a read-write mix is quadratic. Immutable memtables sort once, where the items are.
 //!
 //! Invariant: items point to entries of `arena`, written before they were pushed under the lock.
 
@@ -28,15 +28,15 @@ unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
 
-/// Items in internal-key order.
-pub(crate) type Sorted = Arc<[Item]>;
+/// Items in internal-key order, once they are shown to readers.
+pub(crate) type Sorted = Arc<Vec<Item>>;
 
 /// What a writer holds.
 pub(crate) struct State {
     bump: Bump,
-    items: Vec<Item>,
-    /// All of `items`, sorted.
-    sorted: Option<Sorted>,
+    items: Sorted,
+    /// `items` is in order, as readers have it.
+    is_sorted: bool,
 }
 
 /// See the head.
@@ -52,7 +52,8 @@ impl VectorRep {
     /// An empty vector with room for `reserve` entries, at most `RESERVE_MAX`.
     pub(crate) fn new(arena: Arena, reserve: usize) -> Self {
         let reserve = reserve.min(RESERVE_MAX);
-        let state = State { bump: Bump::new(), items: Vec::with_capacity(reserve), sorted: None };
+        let items = Arc::new(Vec::with_capacity(reserve));
+        let state = State { bump: Bump::new(), items, is_sorted: true };
         arena.charge(reserve * size_of::<Item>());
         VectorRep { arena, state: Mutex::foreground(state) }
     }
@@ -76,12 +77,13 @@ impl VectorRep {
         unsafe { write_entry(at, target.user_key.as_bytes(), target.trailer, value) };
         lane.count(target.trailer, target.user_key.len() + value.len());
         let before = state.items.capacity();
-        state.items.push(Item { prefix: target.prefix, entry: at.cast() });
-        let grown = state.items.capacity() - before;
+        let items = Arc::make_mut(&mut state.items);
+        items.push(Item { prefix: target.prefix, entry: at.cast() });
+        let grown = items.capacity().saturating_sub(before);
         if grown > 0 {
             self.arena.charge(grown * size_of::<Item>());
         }
-        state.sorted = None;
+        state.is_sorted = false;
     }
 
     /// Everything appended so far, sorted.
@@ -89,14 +91,12 @@ impl VectorRep {
         // Readers wait for it, and a flush may be the first.
         at_normal_priority(|| {
             let mut state = self.state.lock();
-            if let Some(sorted) = &state.sorted {
-                return Arc::clone(sorted);
+            if !state.is_sorted {
+                let items = Arc::make_mut(&mut state.items);
+                items.sort_unstable_by(|a, b| self.compare(order, a, b));
+                state.is_sorted = true;
             }
-            let mut items = state.items.clone();
-            items.sort_unstable_by(|a, b| self.compare(order, a, b));
-            let sorted: Sorted = items.into();
-            state.sorted = Some(Arc::clone(&sorted));
-            sorted
+            Arc::clone(&state.items)
         })
     }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask capi`: the C library, `librocksdb.so` and `librocksdb.a`, with its header and its
-//! pkg-config file, in `target/capi` and, with `--install PREFIX`, below a prefix.
+//! pkg-config file, in `target/capi` and, with `--install PREFIX`, below a prefix. Built with the
+//! profile `dist`, or another by `--profile NAME`.
 //!
 //! `--bench` measures calls from C instead: [`bench`]. `--deb` makes Debian packages: [`deb`].
 //!
@@ -44,7 +45,7 @@ struct Wanted {
 }
 
 fn parse(args: &[&str]) -> Result<Wanted, String> {
-    let mut wanted = Wanted { prefix: None, soname: None, profile: "release".to_string() };
+    let mut wanted = Wanted { prefix: None, soname: None, profile: "dist".to_string() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().map(|v| v.to_string()).ok_or(format!("{arg} has no value"));
@@ -69,7 +70,7 @@ fn build(root: &Path, args: &[&str]) -> Result<(), String> {
     copy(&made.shared, &lib.join("librocksdb.so"))?;
     hide(&made, &lib)?;
     let bytes = stripped_bytes(&lib)?;
-    if bytes > SHARED_BYTES_MAX && wanted.profile == "release" {
+    if bytes > SHARED_BYTES_MAX && wanted.profile == "dist" {
         return Err(format!("librocksdb.so has {bytes} bytes stripped, over {SHARED_BYTES_MAX}"));
     }
     copy(&made.out_dir.join("c.h"), &include.join("c.h"))?;

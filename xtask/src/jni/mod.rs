@@ -17,7 +17,7 @@
 //! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
 //! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
-//! `--profile NAME` builds with another profile than `release`, `--no-build` takes the library that
+//! `--profile NAME` builds with another profile than `dist`, `--no-build` takes the library that
 //! is in `target/jni`.
 //!
 //! Needs a JDK 17, which is installed if there is none, and for the suites Maven.
@@ -62,7 +62,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         [rest @ .., "--profile", profile] => (rest, Made::Now(profile)),
         [rest @ .., "--no-build"] => (rest, Made::Before),
         ["--quick"] => (words, Made::Now("plain")),
-        _ => (words, Made::Now("release")),
+        _ => (words, Made::Now("dist")),
     };
     let done = match words {
         ["--table"] => table(root),

@@ -50,6 +50,7 @@ pub(crate) mod property_api;
 pub(crate) mod read_api;
 pub(crate) mod recovery;
 pub(crate) mod regulation;
+mod replay_tables;
 pub(crate) mod reserve;
 pub(crate) mod resume;
 mod scheduler;

@@ -2,8 +2,8 @@
 //!
 //! Rules: docs/format/log.md#recovery. Records are applied to fresh memtables of the column
 //! families that have not flushed them; full memtables become L0 files during replay, the rest at
-//! the end. Nothing of this is visible or durable until the caller applies the resulting edits, so
-//! a crash during recovery leaves the database as it was.
+//! the end (`replay_tables`). Nothing of this is visible or durable until the caller applies the
+//! resulting edits, so a crash during recovery leaves the database as it was.
 //!
 //! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
 //! after the lost end of a log that the next one records (`Predecessor`), only a record that
@@ -24,23 +24,20 @@ use pumice_env::SequentialFile;
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
-use pumice_port::sync::Mutex;
-use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{self, PreparedSections};
 use crate::engine::DbInner;
-use crate::flush::{FlushOutput, Flushed, write_level0};
-use crate::lock_order;
+use crate::engine::replay_tables::TableJobs;
 use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::recovery::wal_filter::{Filtered, Filtering};
 use crate::state::DbState;
 use crate::state::parts::Directory;
 use crate::stats::event_log;
-use crate::version::family::{CfData, new_memtable};
+use crate::version::family::CfData;
 
 /// What replay found.
 #[derive(Default)]
@@ -61,7 +58,7 @@ pub(crate) struct Recovered {
 #[derive(Clone)]
 pub(crate) struct Order {
     /// Sequence the next record must have to continue without a gap; None before the first.
-    next: Option<SequenceNumber>,
+    pub(super) next: Option<SequenceNumber>,
     /// Batches that end beyond it are not applied.
     until: SequenceNumber,
     /// The last one that was applied.
@@ -163,7 +160,11 @@ pub(crate) struct Replay<'a> {
     timestamp_sizes: BTreeMap<u32, u16>,
     /// The user's.
     filter: Filtering,
-    found: Recovered,
+    pub(super) found: Recovered,
+    /// The tables that are written beside the replay. None: data may stay in memtables.
+    pub(super) jobs: Option<TableJobs>,
+    /// Column families whose memtables are full.
+    pub(super) full: Vec<u32>,
 }
 
 impl DbInner {
@@ -176,7 +177,7 @@ impl DbInner {
     /// # Errors
     /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.
     pub(crate) fn replay_logs(
-        &self,
+        self: &Arc<Self>,
         mode: WalRecoveryMode,
         stamp: Option<Stamp>,
         until: Option<SequenceNumber>,
@@ -192,6 +193,9 @@ impl DbInner {
             live.max(state.files.min_log_to_keep)
         };
         replay.order.forget_before(oldest, 0);
+        if !replay.may_keep() {
+            replay.write_tables_beside(self);
+        }
         replay.filter = {
             let families = self.cfs.load_full();
             let number = |cf: &CfData| replay.log_numbers.get(&cf.id).copied().unwrap_or(0);
@@ -279,7 +283,8 @@ impl<'a> Replay<'a> {
         let (mems, log_numbers) = (BTreeMap::new(), BTreeMap::new());
         let (filter, found) = (Filtering::default(), Recovered::default());
         let timestamp_sizes = BTreeMap::new();
-        Replay { db, mode, mems, log_numbers, order, timestamp_sizes, filter, found }
+        let (jobs, full) = (None, Vec::new());
+        Replay { db, mode, mems, log_numbers, order, timestamp_sizes, filter, found, jobs, full }
     }
 
     /// Applies log `number`; whether it is one whose file is used again, or has no record.
@@ -475,59 +480,17 @@ impl<'a> Replay<'a> {
             }
             check_timed(mem, value_type, key)?;
             mem.add(at, value_type, key, value)?;
+            if mem.should_flush() && !self.full.contains(&id) {
+                self.full.push(id);
+            }
         }
         Ok(())
     }
 
-    fn flush_full(&mut self) -> Result<()> {
-        if self.db.dir.read_only {
-            return Ok(());
-        }
-        let full: Vec<u32> =
-            self.mems.iter().filter(|(_, mem)| mem.should_flush()).map(|(id, _)| *id).collect();
-        full.into_iter().try_for_each(|id| self.flush_one(id))
-    }
-
-    /// Writes a memtable to L0 and replaces it.
-    fn flush_one(&mut self, id: u32) -> Result<()> {
-        // Files that this recovery has written are in no version yet.
-        let is_first = self.found.edits.get(&id).is_none_or(|edit| edit.new_files.is_empty());
-        let (cf, epoch, older) = {
-            let mut state = self.db.state.lock();
-            let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
-            cf.next.epoch += 1;
-            let older = is_first.then(|| Arc::clone(&cf.version));
-            (Arc::clone(&cf.data), cf.next.epoch - 1, older)
-        };
-        let mem = Arc::clone(&self.mems[&id]);
-        mem.mark_immutable();
-        let number = self.db.new_file_number();
-        // If the open fails, it is deleted (`undo_open`).
-        self.db.state.lock().files.pending_outputs.insert(number);
-        let reason = TableReason::Recovery;
-        let blob_files = &Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
-        let output = FlushOutput { number, epoch, reason, older, blob_files };
-        let written = write_level0(self.db, &cf, &[mem], &output, None)?;
-        let edit = self.found.edits.entry(id).or_default();
-        edit.column_family = id;
-        if let Some(Flushed { file, blob_files }) = written {
-            edit.new_files.push((0, file.meta));
-            edit.blob_additions.extend(blob_files);
-        }
-        self.replace_memtable(&cf)
-    }
-
-    fn replace_memtable(&mut self, cf: &CfData) -> Result<()> {
-        let mut state = self.db.state.lock();
-        let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
-        let manager = self.db.resources.write_buffer_manager.clone();
-        let earliest = self.order.next.unwrap_or(0);
-        let fresh = new_memtable(&cf.options(), &cf.icmp, family.next.memtable, earliest, manager);
-        family.next.memtable += 1;
-        family.mem = Arc::clone(&fresh);
-        family.publish();
-        self.mems.insert(cf.id, fresh);
-        Ok(())
+    /// What the logs have may stay in memtables when all are read.
+    fn may_keep(&self) -> bool {
+        self.db.dir.read_only
+            || (self.db.options().avoid_flush_during_recovery && !self.db.dir.two_phase)
     }
 
     fn finish(mut self) -> Result<Recovered> {
@@ -550,20 +513,17 @@ impl<'a> Replay<'a> {
         // continues without a gap, and an ingestion may take the next sequence number.
         // What was committed may need a log of its section that the next recovery does not read.
         // What the user's filter left out would come back.
-        let keep = self.db.dir.read_only
-            || (self.db.options().avoid_flush_during_recovery
-                && !self.db.dir.two_phase
-                && self.found.edits.is_empty()
-                && self.found.set_aside.is_empty()
-                && !self.filter.changed
-                && self.order.damaged_log.is_none());
-        let full: Vec<u32> =
-            self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
+        let keep = self.may_keep()
+            && (self.db.dir.read_only
+                || self.found.edits.is_empty()
+                    && self.found.set_aside.is_empty()
+                    && !self.filter.changed
+                    && self.order.damaged_log.is_none());
         if keep {
-            self.found.in_memory = !full.is_empty();
+            self.found.in_memory = self.mems.values().any(|mem| !mem.is_empty());
             return Ok(self.found);
         }
-        full.into_iter().try_for_each(|id| self.flush_one(id))?;
+        self.flush_rest()?;
         Ok(self.found)
     }
 }
@@ -612,6 +572,6 @@ fn check_timed(mem: &MemTable, value_type: ValueType, key: &[u8]) -> Result<()> 
     }
 }
 
-fn unknown_family(id: u32) -> Error {
+pub(super) fn unknown_family(id: u32) -> Error {
     Error::corruption(format!("column family {id} disappeared during recovery"))
 }

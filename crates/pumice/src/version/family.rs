@@ -21,7 +21,7 @@ use pumice_env::filename::TableDirs;
 use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
 use pumice_manifest::Version;
-use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, WriteBufferManager};
+use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
@@ -251,30 +251,47 @@ pub(crate) fn new_memtable(
     earliest: SequenceNumber,
     manager: Option<Arc<WriteBufferManager>>,
 ) -> Arc<MemTable> {
+    MemTable::new(memtable_options(options, comparator, manager), id, earliest)
+}
+
+/// A memtable of a recovery: it is filled by one task, then sorted and written.
+pub(crate) fn unread_memtable(
+    options: &ColumnFamilyOptions,
+    comparator: &InternalKeyComparator,
+    id: u64,
+    manager: Option<Arc<WriteBufferManager>>,
+) -> Arc<MemTable> {
+    let mut unread = memtable_options(options, comparator, manager);
+    unread.rep = MemTableRep::Vector { reserve: 0 };
+    (unread.bloom, unread.dead_run_min) = (BloomOptions::default(), 0);
+    MemTable::new(unread, id, 0)
+}
+
+fn memtable_options(
+    options: &ColumnFamilyOptions,
+    comparator: &InternalKeyComparator,
+    manager: Option<Arc<WriteBufferManager>>,
+) -> MemTableOptions {
     let arena_block_bytes = match options.arena_block_size {
         0 => (options.write_buffer_size / 8).clamp(4096, 1 << 20),
         given => given,
     };
-    MemTable::new(
-        MemTableOptions {
-            rep: options.memtable_factory,
-            arena_block_bytes,
-            write_buffer_bytes: options.write_buffer_size,
-            comparator: comparator.clone(),
-            max_range_deletions: options.memtable_max_range_deletions as usize,
-            bloom: memtable_bloom(options),
-            // Resolving a merge needs the one who adds to be the only one (`engine::write_merge`).
-            concurrent_adds: options.max_successive_merges == 0,
-            // Which keys are deleted depends on the timestamp that one reads at.
-            dead_run_min: match comparator.user.timestamp_size() {
-                0 => options.min_tombstones_for_range_conversion,
-                _ => 0,
-            },
-            write_buffer_manager: manager,
+    MemTableOptions {
+        rep: options.memtable_factory,
+        arena_block_bytes,
+        write_buffer_bytes: options.write_buffer_size,
+        comparator: comparator.clone(),
+        max_range_deletions: options.memtable_max_range_deletions as usize,
+        bloom: memtable_bloom(options),
+        // Resolving a merge needs the one who adds to be the only one (`engine::write_merge`).
+        concurrent_adds: options.max_successive_merges == 0,
+        // Which keys are deleted depends on the timestamp that one reads at.
+        dead_run_min: match comparator.user.timestamp_size() {
+            0 => options.min_tombstones_for_range_conversion,
+            _ => 0,
         },
-        id,
-        earliest,
-    )
+        write_buffer_manager: manager,
+    }
 }
 
 /// A handle to a column family; cheap to clone.

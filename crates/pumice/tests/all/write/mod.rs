@@ -8,6 +8,7 @@ mod failed_log;
 mod log_switch;
 mod memtables;
 mod mixed_logging;
+mod replay;
 mod shared_writes;
 mod wal_archive;
 mod wal_compression;

@@ -255,7 +255,7 @@ impl TableIter {
         let (order, bound) = (&self.table.comparator, InternalKey::new(&bound));
         let (Ok(top), Ok(index)) = (self.top_index(), self.current_index()) else { return whole };
         let is_far = self.table.index_partitioned && top.seek(order, bound) > self.top_at + 1;
-        if is_far || index.len() == 0 {
+        if is_far || index.is_empty() {
             return whole;
         }
         let last = index.handle(index.seek(order, bound).min(index.len() - 1));

@@ -5,9 +5,11 @@
 //! the first thread of a pool is refused, calls block their loop. [`aside`] has a pool of its own, of
 //! the same size, so that neither kind of call waits for the other.
 
+use super::borrowed::is_borrowed;
 use super::scope::current_loop;
+use crate::lane;
 use crate::pool::Pool;
-use crate::task;
+use crate::task::{self, TaskRef};
 use crate::thread::{self, Packet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
@@ -79,8 +81,12 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 }
 
 /// Starts `work`, which nobody waits for here: on a fiber, a fiber of the same loop; on a thread, a
-/// thread of a pool of the process's own. False if the operating system refuses that thread; then
-/// `work` is dropped. Never suspends.
+/// thread of a pool of the process's own. A panic of `work` is dropped. Never suspends.
+///
+/// False, and `work` is dropped, where it would run late or at the wrong priority: on a fiber of a
+/// loop that a thread has borrowed, since nobody runs that loop while the thread does something
+/// else; on a lane's thread that is lowered; and where the operating system refuses the first
+/// thread.
 ///
 /// ```
 /// # use pumice_port::fiber::aside;
@@ -94,10 +100,18 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 /// ```
 pub fn aside(name: &'static str, work: impl FnOnce() + Send + 'static) -> bool {
     static POOL: OnceLock<Workers> = OnceLock::new();
-    if let Some((_, scheduler)) = task::current_fiber() {
-        scheduler.spawn_here(name, Box::new(work));
+    let (_packet, promise) = Packet::new();
+    if let Some((task, scheduler)) = task::current_fiber() {
+        if is_borrowed(TaskRef(task)) {
+            return false;
+        }
+        scheduler.spawn_here(name, Box::new(promise.body(work)));
         return true;
     }
-    let pool = POOL.get_or_init(|| Workers::new("pumice:aside", MOST_THREADS));
-    Pool::try_submit(&pool.0, name, Box::new(work)).is_ok()
+    // A thread that the pool starts inherits the priority of its starter.
+    let submitted = lane::unless_lowered(|| {
+        let pool = POOL.get_or_init(|| Workers::new("pumice:aside", MOST_THREADS));
+        Pool::try_submit(&pool.0, name, Box::new(promise.body(work))).is_ok()
+    });
+    submitted == Some(true)
 }

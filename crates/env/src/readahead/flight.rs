@@ -1,8 +1,10 @@
 //! A read that goes on while its owner does other things.
 //!
 //! The task that reads is a fiber of the owner's loop, or a thread of the process's own pool
-//! (`pumice_port::fiber::aside`). The memory belongs to that task until the read has ended, so an
-//! owner that is dropped meanwhile waits for nothing: file and memory go when the read ends.
+//! (`pumice_port::fiber::aside`). Whoever takes the memory first reads into it: that task, or the
+//! owner when it needs the bytes. Then the memory belongs to the reader until the read has ended, so
+//! an owner that is dropped meanwhile waits for nothing: file and memory go when the read ends. A
+//! read that has not begun by then is never made.
 //!
 //! Thread safety: one owner, which may go to another task. Suspends in [`Flight::land`].
 
@@ -18,10 +20,12 @@ use std::sync::Arc;
 /// What the reading task leaves: the memory, and how many bytes it read.
 type Outcome = (Vec<u8>, Result<usize>);
 
-#[derive(Default)]
 struct Shared {
-    ended: Event,
+    /// Until somebody reads, or nobody wants that any more.
+    memory: Mutex<Option<Vec<u8>>>,
+    /// Of the task.
     outcome: Mutex<Option<Outcome>>,
+    ended: Event,
 }
 
 /// Ends the wait of the owner when the task ends, or is dropped without having run.
@@ -50,13 +54,18 @@ impl Flight {
     pub fn begin(
         file: &Arc<dyn RandomAccessFile>,
         (start, bytes): (u64, usize),
-        mut memory: Vec<u8>,
+        memory: Vec<u8>,
         at: usize,
     ) -> Option<Flight> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            memory: Mutex::new(Some(memory)),
+            outcome: Mutex::new(None),
+            ended: Event::new(),
+        });
         let (purpose, priority) = (activity::current(), priority());
         let (file, own) = (Arc::clone(file), Ending(Arc::clone(&shared)));
         let begun = aside("readahead", move || {
+            let Some(mut memory) = own.0.memory.lock().take() else { return };
             let buffer = &mut memory[at..at + bytes];
             let read = || read_priority(priority, || file.read_at(start, buffer));
             let read = activity::during(purpose, read);
@@ -72,8 +81,14 @@ impl Flight {
         self.start.saturating_add(self.bytes as u64)
     }
 
-    /// Waits for the end of the read. None if it never ended: its task was refused a stack.
-    pub fn land(self) -> Option<Outcome> {
+    /// Waits for the end of the read, or reads `file`, the one that it began with, if nobody has
+    /// begun to. None if it never ended: it panicked, or its task was refused a stack.
+    pub fn land(self, file: &dyn RandomAccessFile) -> Option<Outcome> {
+        let unread = self.shared.memory.lock().take();
+        if let Some(mut memory) = unread {
+            let read = file.read_at(self.start, &mut memory[self.at..self.at + self.bytes]);
+            return Some((memory, read));
+        }
         let time = perf::time_io(IoMetric::ReadNanos);
         self.shared.ended.wait();
         drop(time);
@@ -82,5 +97,11 @@ impl Flight {
             perf::count_io(IoMetric::BytesRead, *bytes as u64);
         }
         Some(outcome)
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.shared.memory.lock().take();
     }
 }

@@ -9,7 +9,8 @@
 //! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]). Nobody reads ahead for
 //! it, so a step is read in two halves where the owner allows it ([`ReadaheadBuffer::overlap`]):
 //! the second one is in flight (`flight`) while the first is used, and becomes the first. What is
-//! read ahead is never more than the step.
+//! read ahead is never more than the step. Where a read cannot be put in flight, steps are whole
+//! from then on.
 //!
 //! If a read that goes beyond what is needed fails, what is needed is read again alone: an error
 //! comes with the bytes that it concerns, or not at all.
@@ -17,7 +18,8 @@
 //! Invariants: (1) `held` lies in `memory`; (2) unless the file ends there, what is held ends at a
 //! multiple of the file's unit; (3) a read in flight begins where what is held ends.
 //!
-//! Thread safety: one owner. Not here: reading ahead towards the front of the file.
+//! Thread safety: one owner. Not here: reading ahead towards the front of the file; who goes there
+//! has nothing read ahead.
 
 mod flight;
 
@@ -30,8 +32,8 @@ use std::sync::Arc;
 
 /// Bytes that are read at once where the system reads ahead.
 const COPIED_AT_ONCE: usize = 256 << 10;
-/// Steps that grow by themselves are read in halves from this size on: handing over the read of a
-/// smaller one costs as much as it saves.
+/// Steps are read in halves from this size on: handing over the read of a smaller one costs as much
+/// as it saves.
 const HALVED_FROM: usize = 32 << 10;
 
 /// See the head of this file.
@@ -133,14 +135,18 @@ impl ReadaheadBuffer {
 
     fn fill(&mut self, offset: u64, bytes: usize) -> Result<()> {
         let mut ahead = self.step_for(offset);
+        if offset.saturating_add(bytes as u64) == self.start && !self.held.is_empty() {
+            // It goes backwards.
+            ahead = 0;
+        }
         if ahead > COPIED_AT_ONCE && self.file.prefetches() {
             let end = offset.saturating_add(bytes as u64).saturating_add(ahead as u64);
             self.hint(offset, end.min(self.limit));
             ahead = COPIED_AT_ONCE;
         }
-        let is_fixed = self.sequential_reads == u32::MAX;
         self.beyond = 0;
-        if self.overlaps && ahead > 0 && (is_fixed || ahead >= HALVED_FROM) {
+        // A half has to be more than what is read anyway.
+        if self.overlaps && ahead >= HALVED_FROM.max(bytes.saturating_mul(2)) {
             self.beyond = ahead / 2;
             ahead -= self.beyond;
         }
@@ -197,6 +203,9 @@ impl ReadaheadBuffer {
         }
         let at = place(&memory);
         self.in_flight = Flight::begin(&self.file, (start, bytes), memory, at);
+        if self.in_flight.is_none() {
+            (self.overlaps, self.beyond) = (false, 0);
+        }
     }
 
     /// Makes the bytes of a read in flight what is held, with what is held of those from `offset`
@@ -210,7 +219,7 @@ impl ReadaheadBuffer {
         }
         let (start, at) = (flight.start, flight.at);
         debug_assert_eq!(start, self.end(), "invariant 3");
-        let Some((mut memory, Ok(read))) = flight.land() else { return false };
+        let Some((mut memory, Ok(read))) = flight.land(&*self.file) else { return false };
         let kept = if is_held { (self.end() - offset) as usize } else { 0 };
         let tail = &self.memory[self.held.end - kept..self.held.end];
         match at.checked_sub(kept) {

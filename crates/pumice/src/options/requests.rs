@@ -40,12 +40,14 @@ pub struct ReadOptions {
     /// Bytes an iterator reads ahead in each table; 0 adapts to sequential reads, as
     /// `initial_auto_readahead_size` and `max_auto_readahead_size` say.
     pub readahead_size: usize,
-    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies.
+    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies. Without effect in
+    /// families with timestamps.
     pub auto_readahead_size: bool,
     /// Reads wait for the device together: a move of a cursor asks for the blocks of all tables at
     /// once, a point read for those of all tables of level 0 that it may have to look into, and
     /// half of what is read ahead is in flight while the other half is used. Else one read follows
-    /// the other. Answers are the same. Unlike RocksDB's it is on by default.
+    /// the other, and so it is with `deadline_micros` or `io_timeout_micros`. Answers are the same.
+    /// Unlike RocksDB's it is on by default.
     pub async_io: bool,
     /// First key an iterator shows (inclusive).
     pub iterate_lower_bound: Option<Vec<u8>>,

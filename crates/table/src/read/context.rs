@@ -88,13 +88,16 @@ pub struct TableReadOptions {
     /// caller enforces it.
     pub iterate_upper_bound: Option<Arc<[u8]>>,
     /// What an iterator will read may be in flight while what it has is used, and its moves may
-    /// wait for blocks together with those of others ([`TableIter::start`](crate::TableIter)).
+    /// wait for blocks together with those of others ([`TableIter::start`](crate::TableIter)); not
+    /// with `limits`.
     pub async_io: bool,
     /// Do no I/O: a block missing from the cache is an `Incomplete` error.
     pub cache_only: bool,
     /// Where a point read with `cache_only` notes the block that it missed, and any point read
-    /// finds those that were loaded for it.
+    /// finds those that were loaded for it; one without `cache_only` takes them from there.
     pub missed: Option<Arc<MissedBlock>>,
+    /// Hits and misses of point reads are not reported: the same read will be made again.
+    pub uncounted: bool,
     /// How many data blocks point reads with these options took from files.
     pub reads: ReadCount,
     /// Priority of block reads at the file's rate limiter; None bypasses it.
@@ -103,6 +106,15 @@ pub struct TableReadOptions {
     pub limits: ReadLimits,
     /// Range deletions hide nothing; the caller does it.
     pub ignore_range_deletions: bool,
+}
+
+impl TableReadOptions {
+    /// Whether reads may wait together. A read of several takes longer than alone, which says
+    /// nothing about the device: not where it may time out.
+    #[inline]
+    pub fn waits_once(&self) -> bool {
+        self.async_io && !self.limits.is_set()
+    }
 }
 
 /// Counts up; for one read at a time.
@@ -194,6 +206,16 @@ impl MissedBlock {
         let block = loaded.get(&(file_number, handle.offset))?;
         (block.get().kind() == kind).then(|| block.clone())
     }
+    /// As `loaded`; it is not kept any longer.
+    pub(crate) fn take_loaded(
+        &self,
+        file_number: u64,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<PinnedBlock> {
+        let block = self.loaded.lock().remove(&(file_number, handle.offset))?;
+        (block.get().kind() == kind).then_some(block)
+    }
 }
 
 impl fmt::Debug for MissedBlock {
@@ -217,6 +239,7 @@ impl Default for TableReadOptions {
             async_io: true,
             cache_only: false,
             missed: None,
+            uncounted: false,
             reads: ReadCount::default(),
             io_priority: None,
             limits: ReadLimits::default(),

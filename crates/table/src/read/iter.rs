@@ -202,7 +202,7 @@ impl TableIter {
                 }
             }
         }
-        self.defers = defers && self.options.async_io && !self.options.cache_only;
+        self.defers = defers && self.options.waits_once() && !self.options.cache_only;
         self.go_on(goal)
     }
 

@@ -225,7 +225,7 @@ impl TableIter {
         };
         let file = Arc::clone(&self.table.file.file);
         let mut readahead = Box::new(ReadaheadBuffer::new(file, step, step_max));
-        if self.options.async_io {
+        if self.options.waits_once() {
             readahead.overlap();
         }
         self.readahead = Some(readahead);

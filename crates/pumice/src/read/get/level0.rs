@@ -5,7 +5,8 @@
 //! ([`L0Reads`](crate::version::l0_reads::L0Reads)), the blocks that are missing of all files whose
 //! filters let the key through are read together before the search; those of files behind the one
 //! that settles the answer are then read in vain. An error of such a read is found again, and
-//! returned, if the search gets to its file.
+//! returned, if the search gets to its file. No table is opened for that, and what is counted is
+//! what the search alone would count.
 //!
 //! Thread safety: as `get`. Reads files and so suspends.
 
@@ -36,7 +37,7 @@ impl Lookup<'_> {
         target: (InternalKey<'_>, u64),
     ) -> Result<()> {
         let cf = self.cf;
-        let may = options.async_io && !options.cache_only && cache.rows().is_none();
+        let may = options.waits_once() && !options.cache_only && cache.rows().is_none();
         if may && cf.l0_reads.expects_several() {
             return self.level0_together::<OBSERVED>(cache, options, level, target);
         }
@@ -69,7 +70,7 @@ impl Lookup<'_> {
         if needs.len() > 1 {
             let little_stack = |(table, (_, kind)): &&Need| table.loads_on_little_stack(*kind);
             read_together(activity::current(), needs.iter(), little_stack, |(table, block)| {
-                if let Ok(loaded) = table.load(*block, options) {
+                if let Ok(loaded) = table.load_for_one(*block, options) {
                     missed.keep(table, block.0.offset, loaded);
                 }
             });
@@ -101,11 +102,11 @@ impl Lookup<'_> {
         (seek_key, hash): (InternalKey<'_>, u64),
     ) -> Vec<Need> {
         let (cache_only, missed) = (true, Some(Arc::clone(missed)));
-        let quick = TableReadOptions { cache_only, missed, ..options.clone() };
+        let quick = TableReadOptions { cache_only, missed, uncounted: true, ..options.clone() };
         let mut needs = Vec::new();
         for file in level.candidates(&self.cf.icmp, seek_key) {
-            // The search finds the error again, if it gets so far.
-            let Ok(table) = cache.table_for(options, file, 0) else { break };
+            // The search opens it, if it gets so far.
+            let Some(table) = cache.opened(file) else { break };
             let mut settled = false;
             let see = &mut |entry: ParsedInternalKey<'_>, _: &[u8], _: &PinnedBlock| {
                 settled = self.cf.timestamp_size == 0

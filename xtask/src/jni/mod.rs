@@ -13,7 +13,7 @@
 //! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
-//! | `--suite kafka`, `flink`, `spark` | the tests of their state stores, on both |
+//! | `--suite kafka`, `flink`, `spark`, `bookkeeper` | the tests of their stores, on both |
 //! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
 //! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
@@ -46,8 +46,8 @@ use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
-    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | rheakv [--quick])] \
-    [--profile NAME | --no-build]";
+    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | \
+    bookkeeper | rheakv [--quick])] [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";

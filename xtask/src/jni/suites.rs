@@ -15,6 +15,8 @@ pub struct Suite {
     /// Its name, and that of its list of jars in `crates/jni/tests/suites`.
     name: &'static str,
     runner: Runner,
+    /// What the virtual machine is told.
+    settings: &'static [&'static str],
 }
 
 /// What runs it, and what of it is run.
@@ -27,7 +29,7 @@ enum Runner {
 }
 
 /// The suites.
-pub const ALL: [Suite; 3] = [
+pub const ALL: [Suite; 4] = [
     // Kafka Streams' state stores and its test driver.
     Suite {
         name: "kafka",
@@ -36,6 +38,7 @@ pub const ALL: [Suite; 3] = [
             "--select-class=org.apache.kafka.streams.TopologyTestDriverTest",
             "--include-classname=.*Test",
         ]),
+        settings: &[],
     },
     // Flink's state backend, with TTL, incremental checkpoints and rescaling.
     Suite {
@@ -44,6 +47,19 @@ pub const ALL: [Suite; 3] = [
             "--select-class=org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendTest",
             "--select-class=org.apache.flink.state.rocksdb.RocksDBStateBackendConfigTest",
         ]),
+        settings: &[],
+    },
+    // BookKeeper's ledger storage: its indexes, their conversion and rebuild.
+    Suite {
+        name: "bookkeeper",
+        runner: Runner::JUnit(&[
+            "--select-package=org.apache.bookkeeper.bookie.storage.ldb",
+            // Another log, not another store; each of its tests keeps a gigabyte.
+            "--exclude-classname=.*DirectEntryLogger.*",
+            "--include-classname=.*Test",
+        ]),
+        // As its own build has them: names of bookies have no zone, each storage takes 32 MiB.
+        settings: &["-Djava.net.preferIPv4Stack=true", "-XX:MaxDirectMemorySize=6g"],
     },
     // Spark's state store of streams: changelogs, checkpoints, failures of either.
     Suite {
@@ -62,6 +78,7 @@ pub const ALL: [Suite; 3] = [
                 "RocksDBTimestampEncoderOperationsSuite",
             ],
         ),
+        settings: &[],
     },
 ];
 
@@ -77,7 +94,7 @@ pub fn run(root: &Path, name: &str) -> Result<(), String> {
     let mut outcomes = Vec::new();
     for (way, whose) in [(Way::Theirs, "RocksDB's"), (Way::Property, "this")] {
         harness::check_library(root, way, &path, None)?;
-        let outcome = tests(root, &folder, way, &path, suite.runner)?;
+        let outcome = tests(root, &folder, way, &path, suite)?;
         println!(
             "jni: {name}: {whose} library: {} run, {} fail",
             outcome.run,
@@ -164,7 +181,7 @@ fn tests(
     folder: &Path,
     way: Way,
     path: &[PathBuf],
-    runner: Runner,
+    suite: &Suite,
 ) -> Result<Outcome, String> {
     let reports = folder.join(format!("{way:?}"));
     if reports.exists() {
@@ -177,11 +194,16 @@ fn tests(
     // Checks of calls would slow RocksDB's run for nothing.
     let checks: &[&str] = if way == Way::Theirs { &[] } else { &["-Xcheck:jni"] };
     let mut command = way.java(root, path)?;
-    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks).current_dir(&reports);
-    runner.add_to(&mut command, &reports);
+    let scratch = folder.join("tmp");
+    fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
+    command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
+    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks).args(suite.settings);
+    command.current_dir(&reports);
+    suite.runner.add_to(&mut command, &reports);
     // Its exit code says that some failed, which the reports say better.
     let status = command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
     status.map_err(|e| format!("java: {e}"))?;
+    fs::remove_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
     let mut outcome = read(&reports)?;
     let printed = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
     let printed = String::from_utf8_lossy(&printed);

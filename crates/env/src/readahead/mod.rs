@@ -6,11 +6,11 @@
 //! copy of a part of it is in memory here: a compaction reads many files at a time.
 //!
 //! A file that bypasses the system's cache is read in its own units to where a block of memory
-//! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]). Nobody reads ahead for
-//! it, so a step is read in two halves where the owner allows it ([`ReadaheadBuffer::overlap`]):
-//! the second one is in flight (`flight`) while the first is used, and becomes the first. What is
-//! read ahead is never more than the step. Where a read cannot be put in flight, steps are whole
-//! from then on.
+//! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]). Nobody reads ahead
+//! for it, so a step is read in two halves where the owner allows it
+//! ([`ReadaheadBuffer::overlap`]): the second one is in flight (`flight`) while the first is used,
+//! and becomes the first. What is read ahead is never more than the step.
+//! Where a read cannot be put in flight, steps are whole from then on.
 //!
 //! If a read that goes beyond what is needed fails, what is needed is read again alone: an error
 //! comes with the bytes that it concerns, or not at all.

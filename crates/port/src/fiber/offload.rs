@@ -1,9 +1,9 @@
-//! Calls that block, taken off a loop's thread, and work that goes on while its caller does others.
+//! Calls that block, taken off a loop's thread, and work that goes on beside its caller.
 //!
 //! Thread safety: everything may be called from any task. The pool of [`offload`] is the process's
 //! own, at most [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When
-//! the first thread of a pool is refused, calls block their loop. [`aside`] has a pool of its own, of
-//! the same size, so that neither kind of call waits for the other.
+//! the first thread of a pool is refused, calls block their loop. [`aside`] has a pool of its own,
+//! of the same size, so that neither kind of call waits for the other.
 
 use super::borrowed::is_borrowed;
 use super::scope::current_loop;

@@ -1,10 +1,11 @@
 //! The L0 files of a replay.
 //!
 //! Where everything becomes tables in the end, nobody reads the memtables of a replay but the
-//! flush: they are vectors, which a replay fills without a search, and which are sorted once. A
-//! full one is written by another thread while the replay fills the next; the memtables that are
-//! left at the end are written by as many threads as the machine has cores. Where data may stay in
-//! memory the memtables are those of the options, which are written before the replay goes on.
+//! flush: in the built-in orders they are vectors, which a replay fills without a search, and which
+//! are sorted once. A full one is written by another thread while the replay fills the next; the
+//! memtables that are left at the end are written by as many threads as the machine has cores.
+//! Where data may stay in memory the memtables are those of the options, which are written before
+//! the replay goes on.
 //!
 //! Thread safety: belongs to the replay. Suspends on I/O and while a table is waited for.
 //! Invariants: (1) beside the memtables that are filled at most one is being written, until all
@@ -16,8 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pumice_base::{FileNumber, Result};
+use pumice_env::activity;
 use pumice_manifest::Version;
 use pumice_memtable::MemTable;
+use pumice_port::fiber::is_fiber;
 use pumice_port::sync::Mutex;
 use pumice_port::thread::{self, JoinHandle};
 use pumice_table::TableReason;
@@ -37,8 +40,9 @@ pub(super) struct TableJobs {
 impl TableJobs {
     /// False if the machine has no thread for it.
     fn start(&mut self, id: u32, table: Table) -> bool {
-        let db = Arc::clone(&self.db);
-        let job = thread::spawn_os("recovery", move || table.write(&db));
+        let (db, activity) = (Arc::clone(&self.db), activity::current());
+        let write = move || activity::during(activity, || table.write(&db));
+        let job = thread::spawn_os("recovery", write);
         job.map(|job| self.running.push_back((id, job))).is_ok()
     }
 }
@@ -100,14 +104,20 @@ impl Replay<'_> {
         let left = self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id);
         let left: Vec<u32> = left.collect();
         left.into_iter().try_for_each(|id| self.flush_one(id, cores))?;
-        self.wait_until_fewer(1)
+        self.wait_until_fewer(1)?;
+        if self.jobs.take().is_some() {
+            // Writes go on after what the tables have.
+            let written: Vec<u32> = self.found.edits.keys().copied().collect();
+            written.into_iter().try_for_each(|id| self.replace_memtable(id))?;
+        }
+        Ok(())
     }
 
     /// Writes a memtable to L0 and replaces it; fewer than `most` others are being written then.
     fn flush_one(&mut self, id: u32, most: usize) -> Result<()> {
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
-        if self.jobs.as_ref().is_some_and(|jobs| jobs.running.len() >= most) {
+        if !is_fiber() && self.jobs.as_ref().is_some_and(|jobs| jobs.running.len() >= most) {
             // There is time for it: the threads are busy.
             mem.sort();
         }
@@ -135,15 +145,17 @@ impl Replay<'_> {
         if most == 1 && !self.may_go_on_beside(&cf) {
             self.wait_until_fewer(1)?;
         }
-        self.replace_memtable(&cf)
+        self.replace_memtable(id)
     }
 
     /// There is room for what is read while the family's full memtable is written.
     fn may_go_on_beside(&self, cf: &CfData) -> bool {
         let manager = &self.db.resources.write_buffer_manager;
-        cf.options().max_write_buffer_number > 1
+        let options = cf.options();
+        options.max_write_buffer_number > 1
             && manager.as_ref().is_none_or(|manager| {
-                !manager.enabled() || manager.memory_usage() < manager.buffer_bytes()
+                let next = manager.memory_usage().saturating_add(options.write_buffer_size);
+                !manager.enabled() || next <= manager.buffer_bytes()
             })
     }
 
@@ -171,22 +183,23 @@ impl Replay<'_> {
         }
     }
 
-    fn replace_memtable(&mut self, cf: &CfData) -> Result<()> {
+    fn replace_memtable(&mut self, id: u32) -> Result<()> {
         let mut state = self.db.state.lock();
-        let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
+        let family = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
+        let (options, icmp) = (family.data.options(), family.data.icmp.clone());
         let manager = self.db.resources.write_buffer_manager.clone();
         let number = family.next.memtable;
         family.next.memtable += 1;
         let fresh = if self.jobs.is_some() {
-            unread_memtable(&cf.options(), &cf.icmp, number, manager)
+            unread_memtable(&options, &icmp, number, manager)
         } else {
             let earliest = self.order.next.unwrap_or(0);
-            let fresh = new_memtable(&cf.options(), &cf.icmp, number, earliest, manager);
+            let fresh = new_memtable(&options, &icmp, number, earliest, manager);
             family.mem = Arc::clone(&fresh);
             family.publish();
             fresh
         };
-        self.mems.insert(cf.id, fresh);
+        self.mems.insert(id, fresh);
         Ok(())
     }
 }

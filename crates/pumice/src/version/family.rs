@@ -254,7 +254,8 @@ pub(crate) fn new_memtable(
     MemTable::new(memtable_options(options, comparator, manager), id, earliest)
 }
 
-/// A memtable of a recovery: it is filled by one task, then sorted and written.
+/// A memtable of a recovery: it is filled by one task, then sorted and written. A user's order may
+/// not be total, which a sort does not take.
 pub(crate) fn unread_memtable(
     options: &ColumnFamilyOptions,
     comparator: &InternalKeyComparator,
@@ -262,7 +263,9 @@ pub(crate) fn unread_memtable(
     manager: Option<Arc<WriteBufferManager>>,
 ) -> Arc<MemTable> {
     let mut unread = memtable_options(options, comparator, manager);
-    unread.rep = MemTableRep::Vector { reserve: 0 };
+    if !matches!(comparator.user, Comparator::Custom(_)) {
+        unread.rep = MemTableRep::Vector { reserve: 0 };
+    }
     (unread.bloom, unread.dead_run_min) = (BloomOptions::default(), 0);
     MemTable::new(unread, id, 0)
 }

@@ -10,7 +10,7 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::{ReadCount, ReadLimits, Table, TableReadOptions};
+use pumice_table::{ReadLimits, Table, TableReadOptions};
 
 use crate::cost;
 use crate::engine::DbInner;
@@ -54,19 +54,16 @@ pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
         auto_readahead_size: options.auto_readahead_size,
         async_io: options.async_io,
         total_order_seek: true,
-        prefix_same_as_start: false,
         // Prefix filters may be used where the bound shows that they make no difference.
         auto_prefix_mode: options.auto_prefix_mode
             && !options.total_order_seek
             && options.iterate_upper_bound.is_some(),
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
-        missed: None,
-        uncounted: false,
-        reads: ReadCount::default(),
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        ..TableReadOptions::default()
     }
 }
 
@@ -75,20 +72,13 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
-        readahead_size: 0,
-        auto_readahead_size: true,
         async_io: options.async_io,
         total_order_seek: true,
-        prefix_same_as_start: false,
-        auto_prefix_mode: false,
-        iterate_upper_bound: None,
         cache_only: options.cache_only,
-        missed: None,
-        uncounted: false,
-        reads: ReadCount::default(),
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        ..TableReadOptions::default()
     }
 }
 
@@ -502,7 +492,9 @@ impl DbInner {
         let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
         if let Some(look) = look {
             let order = InternalKeyComparator::new(look.order());
-            let timed = Box::new(Rare::Timed(TimedSource::new(inner, look.clone(), sequence)));
+            let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
+            let timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            let timed = Box::new(Rare::Timed(timed));
             inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
         }
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;

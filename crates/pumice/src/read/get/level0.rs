@@ -1,4 +1,4 @@
-//! Lookups in level 0 when it has several files.
+//! Lookups in level 0, whose files overlap.
 //!
 //! The files are searched newest first, and the first one that settles the answer is the last one
 //! searched. Where lookups have lately had to read blocks of several files
@@ -27,7 +27,7 @@ use crate::version::table_cache::TableCache;
 type Need = (Arc<Table>, (BlockHandle, BlockKind));
 
 impl Lookup<'_> {
-    /// Looks in the files of level 0, of which there are several.
+    /// Looks in the files of level 0.
     #[inline(never)]
     pub(super) fn level0<const OBSERVED: bool>(
         &mut self,
@@ -38,7 +38,7 @@ impl Lookup<'_> {
     ) -> Result<()> {
         let cf = self.cf;
         let may = options.waits_once() && !options.cache_only && cache.rows().is_none();
-        if may && cf.l0_reads.expects_several() {
+        if may && level.files().len() > 1 && cf.l0_reads.expects_several() {
             return self.level0_together::<OBSERVED>(cache, options, level, target);
         }
         let mut read = 0;

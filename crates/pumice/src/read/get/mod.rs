@@ -535,14 +535,7 @@ fn search<const OBSERVED: bool>(
             continue;
         }
         if number == 0 {
-            match level.files() {
-                [file] => {
-                    if level.candidates(icmp, seek_key).next().is_some() {
-                        lookup.ask::<OBSERVED>(cache, options, (0, file), (seek_key, hash))?;
-                    }
-                }
-                _ => lookup.level0::<OBSERVED>(cache, options, level, (seek_key, hash))?,
-            }
+            lookup.level0::<OBSERVED>(cache, options, level, (seek_key, hash))?;
             if !lookup.is_open() {
                 return Ok(());
             }

@@ -30,6 +30,9 @@ struct Side {
     read: ReadOptions,
 }
 
+/// What is done to a cursor, or to options.
+type Change<'a, T> = &'a dyn Fn(&mut T);
+
 /// The plain order, and reads that wait together.
 fn both(change: impl Fn(&mut Options)) -> [Side; 2] {
     [false, true].map(|async_io| {
@@ -118,7 +121,7 @@ fn walk(db: &Db, read: &ReadOptions) -> usize {
 #[pumice_test_macros::test]
 fn a_move_reads_all_runs_at_once_and_no_other_block() {
     let sides = both(|_| {});
-    let moves: [(&str, &dyn Fn(&mut DbIterator)); 5] = [
+    let moves: [(&str, Change<'_, DbIterator>); 5] = [
         ("first", &|cursor| cursor.seek_to_first()),
         ("last", &|cursor| cursor.seek_to_last()),
         ("seek", &|cursor| cursor.seek(&key(1501))),
@@ -330,7 +333,7 @@ fn damage(rng: &mut Rng, sides: &[Side; 2]) {
 
 #[pumice_test_macros::test]
 fn answers_are_those_of_the_plain_order() {
-    let change: [(&str, &dyn Fn(&mut Options)); 4] = [
+    let change: [(&str, Change<'_, Options>); 4] = [
         ("no cache", &|_| {}),
         ("a tiny cache", &|options| {
             options.cf.table_factory.no_block_cache = false;

@@ -17,6 +17,7 @@
 //!
 //! Source: RocksDB's `WriteBatch::Iterate` and `MemTableInserter` (db/write_batch.cc).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -130,16 +131,15 @@ impl PreparedSections {
 
     /// Reads a log record: gives `insert` each update that is part of the database now, in the
     /// order of their sequence numbers, and keeps or forgets the sections that the record begins or
-    /// ends. The keys of a section get the timestamp of its commit, in families that have such:
-    /// `timestamp_size` says of a family how long they are.
+    /// ends. An update of a section comes with the timestamp of its commit, if that has one: see
+    /// [`at_time`].
     ///
     /// # Errors
     /// Corruption; NotSupported for what is not of the policy WriteCommitted; those of `insert`.
     pub fn read(
         &mut self,
         record: &[u8],
-        timestamp_size: impl Fn(u32) -> usize,
-        mut insert: impl FnMut(BatchRecord<'_>) -> Result<()>,
+        mut insert: impl FnMut(Option<&[u8]>, BatchRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut parts = batch::records(record);
         let mut section: Option<Vec<u8>> = None;
@@ -179,7 +179,7 @@ impl PreparedSections {
                     let section = self.0.remove(name).unwrap_or_default();
                     for part in batch::records(&section) {
                         if let update @ BatchRecord::Entry { .. } = part? {
-                            insert_at(time, update, &timestamp_size, &mut insert)?;
+                            insert(time, update)?;
                         }
                     }
                 }
@@ -187,7 +187,7 @@ impl PreparedSections {
                     drop(self.0.remove(name));
                 }
                 (BatchRecord::Marker(..), None) => return Err(refused()),
-                (update, None) => insert(update)?,
+                (update, None) => insert(None, update)?,
             }
         }
         section.map_or(Ok(()), |_| Err(endless()))
@@ -220,7 +220,7 @@ impl PreparedSections {
             while let Ok(Some(_)) = reader.read_record(&mut record) {
                 pumice_port::fiber::maybe_yield();
                 if batch::check(&record).is_ok() {
-                    sections.read(&record, |_| 0, |_| Ok(()))?;
+                    sections.read(&record, |_, _| Ok(()))?;
                 }
             }
         }
@@ -228,22 +228,17 @@ impl PreparedSections {
     }
 }
 
-/// Inserts an update of a section that is committed, as of `time`.
-fn insert_at(
+/// The key of a committed section's update: with the commit's timestamp, if its family has such.
+pub(crate) fn at_time<'k>(
+    key: &'k [u8],
     time: Option<&[u8]>,
-    update: BatchRecord<'_>,
-    timestamp_size: &impl Fn(u32) -> usize,
-    insert: &mut impl FnMut(BatchRecord<'_>) -> Result<()>,
-) -> Result<()> {
-    let BatchRecord::Entry { column_family, value_type, key, value } = update else {
-        return Ok(());
-    };
-    let Some(time) = time.filter(|time| timestamp_size(column_family) == time.len()) else {
-        return insert(update);
+    timestamp_size: usize,
+) -> Cow<'k, [u8]> {
+    let Some(time) = time.filter(|time| timestamp_size > 0 && timestamp_size == time.len()) else {
+        return Cow::Borrowed(key);
     };
     let bare = key.len().saturating_sub(time.len());
-    let key = &[&key[..bare], time].concat();
-    insert(BatchRecord::Entry { column_family, value_type, key, value })
+    Cow::Owned([&key[..bare], time].concat())
 }
 
 #[cold]
@@ -272,15 +267,11 @@ mod tests {
     /// How many updates a record makes part of the database.
     fn read(sections: &mut PreparedSections, record: &[u8]) -> Result<u64> {
         let mut inserted = 0;
-        sections.read(
-            record,
-            |_| 0,
-            |update| {
-                assert!(matches!(update, BatchRecord::Entry { .. }));
-                inserted += 1;
-                Ok(())
-            },
-        )?;
+        sections.read(record, |_, update| {
+            assert!(matches!(update, BatchRecord::Entry { .. }));
+            inserted += 1;
+            Ok(())
+        })?;
         Ok(inserted)
     }
 
@@ -329,17 +320,17 @@ mod tests {
         let mut sections = PreparedSections::default();
         let timed = b"\x05\x07\x02k\0\x01v";
         let section = logged(2, &[BEGIN, PUT, timed, END]);
-        sections.read(&section, |_| 0, |_| Ok(())).unwrap();
+        sections.read(&section, |_, _| Ok(())).unwrap();
         let commit = logged(0, &[b"\x15\x01t\x03xid"]);
         assert_eq!(sections.taken(&commit), 2);
         let mut keys = Vec::new();
-        let insert = |update: BatchRecord<'_>| {
-            if let BatchRecord::Entry { key, .. } = update {
-                keys.push(key.to_vec());
+        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
+            if let BatchRecord::Entry { column_family, key, .. } = update {
+                keys.push(at_time(key, time, usize::from(column_family == 7)).into_owned());
             }
             Ok(())
         };
-        sections.read(&commit, |family| usize::from(family == 7), insert).unwrap();
+        sections.read(&commit, insert).unwrap();
         assert_eq!(keys, [b"k".to_vec(), b"kt".to_vec()]);
     }
 

@@ -453,19 +453,21 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
-        let sizes: BTreeMap<u32, usize> =
-            self.mems.iter().map(|(id, mem)| (*id, mem.timestamp_size())).collect();
-        let size = |id| sizes.get(&id).copied().unwrap_or(0);
-        let read = sections.read(record, size, |update| self.insert(log, &mut sequence, update));
+        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
+            self.insert(log, &mut sequence, time, update)
+        };
+        let read = sections.read(record, insert);
         self.order.sections = sections;
         read
     }
 
-    /// Inserts an update, whose sequence number is `next`; other records of a batch are none.
+    /// Inserts an update, whose sequence number is `next`, of a commit at `time`; other records of a
+    /// batch are none.
     fn insert(
         &mut self,
         log: FileNumber,
         next: &mut SequenceNumber,
+        time: Option<&[u8]>,
         entry: BatchRecord<'_>,
     ) -> Result<()> {
         let BatchRecord::Entry { column_family: id, value_type, key, value } = entry else {
@@ -482,6 +484,7 @@ impl<'a> Replay<'a> {
             if recorded != mem.timestamp_size() {
                 return Err(other_timestamps(id, recorded, mem.timestamp_size()));
             }
+            let key = &two_phase::at_time(key, time, mem.timestamp_size());
             let end = (value_type == ValueType::RangeDeletion).then_some(value);
             check_timed(mem, key, end)?;
             mem.add(at, value_type, key, value)?;

@@ -538,14 +538,17 @@ impl Store for TransactionDb {
         if self.locks.options.skip_concurrency_control {
             return Store::write(&self.db, options, updates);
         }
-        if updates.has_timestamps() {
+        // The batch's bytes are taken from it while it is written.
+        let keys: Vec<(u32, Vec<u8>)> =
+            keys_of(updates)?.into_iter().map(|(family, key)| (family, key.to_vec())).collect();
+        let families = self.db.inner().cfs.load();
+        let timed = |id| families.by_id(id).is_some_and(|cf| cf.timestamp_size > 0);
+        if updates.has_timestamps() || keys.iter().any(|(family, _)| timed(*family)) {
             return Err(Error::not_supported(
                 "Writes with timestamp must go through transaction API instead of TransactionDB.",
             ));
         }
-        // The batch's bytes are taken from it while it is written.
-        let keys: Vec<(u32, Vec<u8>)> =
-            keys_of(updates)?.into_iter().map(|(family, key)| (family, key.to_vec())).collect();
+        drop(families);
         let keys = keys.iter().map(|(family, key)| (*family, key.as_slice()));
         self.locked(keys, || Store::write(&self.db, options, updates))
     }

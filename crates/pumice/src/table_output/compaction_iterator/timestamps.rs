@@ -114,9 +114,22 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.out = Out::Input;
     }
 
-    /// Entries get sequence 0 here, and timestamp 0.
+    /// Entries get sequence 0 here, and timestamp 0. Not those over which an older range tombstone
+    /// stays that readers at its time see: it would hide them.
     pub(super) fn forgets_time(&self) -> bool {
-        self.settings.bottommost && self.is_history && self.settings.snapshots.is_empty()
+        self.settings.bottommost
+            && self.is_history
+            && self.settings.snapshots.is_empty()
+            && !self.is_above_younger_time()
+    }
+
+    /// An older range tombstone over the current key has a timestamp at or above the low.
+    fn is_above_younger_time(&self) -> bool {
+        let Some(list) = &self.settings.tombstones else { return false };
+        let (order, times) = (&self.settings.comparator.user, &self.settings.times);
+        let key = UserKey::new(&self.current);
+        let stays = |time: &[u8]| !times.is_history_time(order, time);
+        list.max_covering_seq_of(order, key, key::MAX_SEQUENCE, stays) > 0
     }
 
     /// Writes the input's entry as if it were from the beginning of time.

@@ -211,3 +211,19 @@ fn files_with_ranges_are_ingested_and_trimmed() {
     let (db, _) = Db::open_and_trim_history(&options.db, DIR, &families, 5u64).unwrap();
     assert_eq!(keys(&db, 9), ["a", "m", "p"]);
 }
+
+/// A key that is written after a range, at an earlier time, is not hidden by it; nor once its own
+/// version is so old that it loses its time.
+#[pumice_test_macros::test]
+fn a_version_above_a_range_of_a_later_time_stays_above_it() {
+    let (db, _) = database();
+    db.at(20).delete_range("a", "z").unwrap();
+    db.at(5).put("k", "v").unwrap();
+    flush(&db);
+    for low in [None, Some(10), Some(10)] {
+        rewrite(&db, low);
+        assert_eq!((text(&db, 25, "k").as_deref(), keys(&db, 25)), (Some("v"), vec!["k".into()]));
+    }
+    rewrite(&db, Some(30));
+    assert_eq!((text(&db, 35, "k").as_deref(), keys(&db, 35)), (Some("v"), vec!["k".into()]));
+}

@@ -42,6 +42,8 @@ fn writes_happen_at_the_time_of_the_commit() {
     let batch = &mut pumice::WriteBatch::new();
     batch.put_cf_with_ts(db.default_column_family(), "k", 10u64.to_le_bytes(), "v");
     assert!(message(db.write(batch)).contains("must go through transaction API"));
+    let batch = &mut pumice::WriteBatch::from_data(batch.data()).unwrap();
+    assert!(message(db.write(batch)).contains("must go through transaction API"));
 }
 
 /// A version that is in tables alone is newer too, and so is a deletion of a range.

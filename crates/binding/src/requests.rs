@@ -62,6 +62,7 @@ impl Fields for ReadOptions {
             verify_checksums: store.flag("verify_checksums"),
             fill_cache: store.flag("fill_cache"),
             readahead_size: usize::try_from(store.bits("readahead_size")).unwrap_or(usize::MAX),
+            auto_readahead_size: store.flag("auto_readahead_size"),
             prefix_same_as_start: store.flag("prefix_same_as_start"),
             total_order_seek: store.flag("total_order_seek"),
             cache_only: store.int("read_tier") == 1,

@@ -230,6 +230,7 @@ functions! {
     readoptions_set_prefix_same_as_start(Object, u8);
     readoptions_set_total_order_seek(Object, u8);
     readoptions_set_readahead_size(Object, usize);
+    readoptions_set_async_io(Object, u8);
     readoptions_set_tailing(Object, u8);
     readoptions_set_read_tier(Object, i32);
     writeoptions_create() -> Object;

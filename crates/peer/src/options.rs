@@ -305,6 +305,8 @@ pub struct ReadSettings {
     pub total_order_seek: bool,
     /// Bytes that iterators read ahead; 0 is automatic.
     pub readahead_size: usize,
+    /// Iterators read ahead, and seek, asynchronously.
+    pub async_io: bool,
     /// Iterators see writes that come after their creation.
     pub tailing: bool,
     /// Read only what is in memory (`kBlockCacheTier`).
@@ -326,6 +328,7 @@ impl Default for ReadSettings {
             prefix_same_as_start: false,
             total_order_seek: false,
             readahead_size: 0,
+            async_io: false,
             tailing: false,
             cache_only: false,
             timestamp: None,
@@ -363,6 +366,7 @@ impl ReadOptions {
             (api.readoptions_set_prefix_same_as_start)(raw, settings.prefix_same_as_start.into());
             (api.readoptions_set_total_order_seek)(raw, settings.total_order_seek.into());
             (api.readoptions_set_readahead_size)(raw, settings.readahead_size);
+            (api.readoptions_set_async_io)(raw, settings.async_io.into());
             (api.readoptions_set_tailing)(raw, settings.tailing.into());
             (api.readoptions_set_read_tier)(raw, settings.cache_only.into());
             if let Some(snapshot) = &settings.snapshot {

@@ -154,7 +154,8 @@ fn one_call(db: &Db, call: u64) -> Result<(), String> {
         0 => db.put(b"key", b"more").map_err(named("put")),
         1 => db.flush_opt(&FlushOptions::default()).map_err(named("flush")),
         2 => {
-            let flush = FlushOptions { wait: false, allow_write_stall: false, ..Default::default() };
+            let flush =
+                FlushOptions { wait: false, allow_write_stall: false, ..Default::default() };
             db.flush_opt(&flush).map_err(named("flush without waiting"))
         }
         3 => match db.compact_range(&CompactRangeOptions::default(), None, None) {

@@ -426,6 +426,10 @@ impl<'a, E: Engine> Driver<'a, E> {
             prefix_same_as_start: flags.prefix_same_as_start,
             tailing: flags.use_tailing_iterator,
             readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
+            auto_readahead_size: flags
+                .is_given("auto_readahead_size")
+                .then_some(flags.auto_readahead_size),
+            async_io: flags.is_given("async_io").then_some(flags.async_io),
             limited: flags.rate_limit_user_ops,
             snapshot: flags.explicit_snapshot,
         }

@@ -42,6 +42,10 @@ pub struct ReadSettings {
     pub tailing: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
+    /// Whether reading ahead ends at the upper bound; None: the default.
+    pub auto_readahead_size: Option<bool>,
+    /// Whether reads wait for the device together; None: the default.
+    pub async_io: Option<bool>,
     /// Charge reads of files to the rate limiter.
     pub limited: bool,
     /// Iterators read as of a snapshot of their own.

@@ -171,6 +171,10 @@ flag_table! {
     use_tailing_iterator: bool = false,
         "Use tailing iterator to access a series of keys instead of get";
     readahead_size: i32 = 0, "Iterator readahead size";
+    auto_readahead_size: bool = false,
+        "Nothing is read ahead beyond the upper bound. Not given, the engine's default stands";
+    async_io: bool = false,
+        "Reads wait for the device together. Not given, the engine's default stands";
     use_direct_io_for_flush_and_compaction: bool,
         "Use O_DIRECT for background flush and compaction writes";
     explicit_snapshot: bool = false, "Iterators read as of a snapshot";

@@ -500,14 +500,19 @@ mod tests {
         let expected = [given("paranoid_checks", "false"), given("arena_block_size", "8")];
         assert_eq!(flags.unwrap().options, expected);
         let mut warnings = Vec::new();
-        let words =
-            ["--async_io", "--hash_bucket_count=5", "--use_adaptive_mutex=1", "--noenable_numa"];
+        let words = [
+            "--compressed_cache_size=1",
+            "--hash_bucket_count=5",
+            "--use_adaptive_mutex=1",
+            "--noenable_numa",
+        ];
         let words = words.map(OsString::from);
         parse(&words, &mut |warning| warnings.push(warning)).unwrap();
         let names = "use_adaptive_mutex";
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
-            warnings[0].contains("async_io, hash_bucket_count") && warnings[0].contains(names),
+            warnings[0].contains("compressed_cache_size, hash_bucket_count")
+                && warnings[0].contains(names),
             "{warnings:?}"
         );
         assert!(

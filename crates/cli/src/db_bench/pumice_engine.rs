@@ -540,6 +540,8 @@ fn read_options(
         prefix_same_as_start: settings.prefix_same_as_start,
         tailing: settings.tailing,
         readahead_size: settings.readahead_size,
+        auto_readahead_size: settings.auto_readahead_size.unwrap_or(defaults.auto_readahead_size),
+        async_io: settings.async_io.unwrap_or(defaults.async_io),
         rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),

@@ -404,6 +404,7 @@ fn read_options(
         prefix_same_as_start: settings.prefix_same_as_start,
         tailing: settings.tailing,
         readahead_size: settings.readahead_size,
+        async_io: settings.async_io.unwrap_or(false),
         snapshot: snapshot.then(|| db.snapshot()),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),

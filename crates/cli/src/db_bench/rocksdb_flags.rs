@@ -90,8 +90,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
 /// refused.
 pub const IDLE: &[(&str, &str)] = &[
     ("adaptive_readahead", "false"),
-    ("async_io", "false"),
-    ("auto_readahead_size", "false"),
     ("auto_refresh_iterator_with_snapshot", "false"),
     ("blob_db_enable_gc", "false"),
     ("blob_db_file_size", "268435456"),

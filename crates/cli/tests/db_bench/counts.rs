@@ -203,7 +203,7 @@ fn defaults_of_missing_features_can_be_given() {
          --multiread_batched --enable_blob_files=false --simcache_size=-1",
     );
     let printed: Vec<&str> = run.err.lines().filter(|line| line.starts_with("WARNING")).collect();
-    let words = "WARNING: without effect on Pumice: cache_high_pri_pool_ratio, async_io, \
+    let words = "WARNING: without effect on Pumice: cache_high_pri_pool_ratio, \
                  multiread_batched";
     assert_eq!(printed, [words]);
     run.good();

@@ -33,6 +33,11 @@ pub fn read_priority<R>(priority: Option<IoPriority>, f: impl FnOnce() -> R) -> 
     f()
 }
 
+/// With what priority the calling task reads now.
+pub(crate) fn priority() -> Option<IoPriority> {
+    PRIORITY.get()
+}
+
 /// A file whose reads are limited. See the head of this file.
 pub struct LimitedFile {
     file: Arc<dyn RandomAccessFile>,

@@ -114,10 +114,20 @@ pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
     if is_fiber() {
         return;
     }
-    let held = HELD.try_with(|held| held.borrow().upgrade()).ok().flatten();
-    if let Some(borrowed) = held.filter(|borrowed| borrowed.has(fiber)) {
+    if let Some(borrowed) = held(fiber) {
         borrowed.drive(done);
     }
+}
+
+/// Whether the calling thread has borrowed the loop of `fiber`.
+pub(super) fn is_borrowed(fiber: TaskRef) -> bool {
+    held(fiber).is_some()
+}
+
+/// The loop that the calling thread has borrowed, if it is that of `fiber`.
+fn held(fiber: TaskRef) -> Option<Rc<Borrowed>> {
+    let held = HELD.try_with(|held| held.borrow().upgrade()).ok().flatten();
+    held.filter(|borrowed| borrowed.has(fiber))
 }
 
 /// How many stacks each shared loop that is not borrowed keeps.

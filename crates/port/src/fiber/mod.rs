@@ -34,7 +34,7 @@ mod watchdog;
 pub use crate::io::IoMode;
 pub(crate) use borrowed::{close_idle as close_idle_loops, run_for as run_borrowed_for};
 pub use cpu::{CpuWatch, watch_cpu};
-pub use offload::{Workers, offload};
+pub use offload::{Workers, aside, offload};
 pub use overflow::leave_signals_alone;
 pub use quantum::{QUANTUM, spend};
 pub use runtime::{Builder, Runtime};

@@ -1,11 +1,15 @@
-//! Calls that block, taken off a loop's thread.
+//! Calls that block, taken off a loop's thread, and work that goes on beside its caller.
 //!
 //! Thread safety: everything may be called from any task. The pool of [`offload`] is the process's
 //! own, at most [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When
-//! the first thread of a pool is refused, calls block their loop.
+//! the first thread of a pool is refused, calls block their loop. [`aside`] has a pool of its own,
+//! of the same size, so that neither kind of call waits for the other.
 
+use super::borrowed::is_borrowed;
 use super::scope::current_loop;
+use crate::lane;
 use crate::pool::Pool;
+use crate::task::{self, TaskRef};
 use crate::thread::{self, Packet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
@@ -74,4 +78,40 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         return f();
     }
     POOL.get_or_init(|| Workers::new("pumice:offload", MOST_THREADS)).run(f)
+}
+
+/// Starts `work`, which nobody waits for here: on a fiber, a fiber of the same loop; on a thread, a
+/// thread of a pool of the process's own. A panic of `work` is dropped. Never suspends.
+///
+/// False, and `work` is dropped, where it would run late or at the wrong priority: on a fiber of a
+/// loop that a thread has borrowed, since nobody runs that loop while the thread does something
+/// else; on a lane's thread that is lowered; and where the operating system refuses the first
+/// thread.
+///
+/// ```
+/// # use pumice_port::fiber::aside;
+/// # use pumice_port::sync::Event;
+/// # use std::sync::Arc;
+/// let done = Arc::new(Event::new());
+/// let own = Arc::clone(&done);
+/// if aside("an example", move || own.set()) {
+///     done.wait();
+/// }
+/// ```
+pub fn aside(name: &'static str, work: impl FnOnce() + Send + 'static) -> bool {
+    static POOL: OnceLock<Workers> = OnceLock::new();
+    let (_packet, promise) = Packet::new();
+    if let Some((task, scheduler)) = task::current_fiber() {
+        if is_borrowed(TaskRef(task)) {
+            return false;
+        }
+        scheduler.spawn_here(name, Box::new(promise.body(work)));
+        return true;
+    }
+    // A thread that the pool starts inherits the priority of its starter.
+    let submitted = lane::unless_lowered(|| {
+        let pool = POOL.get_or_init(|| Workers::new("pumice:aside", MOST_THREADS));
+        Pool::try_submit(&pool.0, name, Box::new(promise.body(work))).is_ok()
+    });
+    submitted == Some(true)
 }

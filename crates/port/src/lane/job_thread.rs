@@ -263,17 +263,33 @@ pub fn at_normal_priority<T: Send>(f: impl FnOnce() -> T + Send) -> T {
 
 #[inline(never)]
 fn at_normal_priority_in_lane<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    match here(f) {
+        Ok(done) => done,
+        Err((f, job_thread)) => job_thread.hand_back.put(f),
+    }
+}
+
+/// Runs `f`, and the calling thread is not lowered meanwhile; None if it is lowered already.
+pub(crate) fn unless_lowered<T>(f: impl FnOnce() -> T) -> Option<T> {
+    here(f).ok()
+}
+
+/// Runs `f`, and the calling thread is not lowered meanwhile.
+///
+/// # Errors
+/// `f`, and what the calling thread is, if it is lowered already.
+fn here<T, F: FnOnce() -> T>(f: F) -> Result<T, (F, Arc<JobThread>)> {
     let found = CURRENT.with(|place| {
         let place = place.borrow();
         let current = place.as_ref().filter(|current| !current.steady)?;
         Some((Arc::clone(&current.job_thread), current.helper))
     });
-    let Some((job_thread, helper)) = found else { return f() };
-    if job_thread.enter(helper) {
-        let _steady = Steady::begin(&job_thread, helper);
-        return f();
+    let Some((job_thread, helper)) = found else { return Ok(f()) };
+    if !job_thread.enter(helper) {
+        return Err((f, job_thread));
     }
-    job_thread.hand_back.put(f)
+    let _steady = Steady::begin(&job_thread, helper);
+    Ok(f())
 }
 
 /// What the calling thread is for its lane, for its helpers.

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(debug_assertions)]
 pub(crate) use job_thread::check_foreground;
-pub(crate) use job_thread::{Helping, JobThread, job_thread_of_caller};
+pub(crate) use job_thread::{Helping, JobThread, job_thread_of_caller, unless_lowered};
 pub use job_thread::{at_normal_priority, watch_locks};
 pub(crate) use worker::Worker;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::fiber::aside;
 use crate::helpers::{Assist, HelperPool, Urgency};
 use crate::sync::Event;
 use crate::{sim, thread};
@@ -238,4 +239,29 @@ fn a_refused_thread_costs_the_lane_and_not_the_job() {
         assert!(report.threads.is_empty());
     });
     assert!(outcome.is_ok(), "{outcome:?} {:?}", report.stuck);
+}
+
+#[test] // Priorities are those of operating-system threads.
+fn a_lowered_thread_leaves_nothing_aside() {
+    let (_, normal) = me();
+    let from = |priority: LanePriority| {
+        Lane::movable(priority).run(&Floor::default(), || {
+            let found = Arc::new(Mutex::new(None));
+            let (own, done) = (Arc::clone(&found), Arc::new(Event::new()));
+            let ended = Arc::clone(&done);
+            let begun = aside("aside", move || {
+                *own.lock() = Some(os::thread_priority());
+                ended.set();
+            });
+            if begun {
+                done.wait();
+            }
+            let found = found.lock().take();
+            (begun, found)
+        })
+    };
+    // The pool's first threads would be lowered for good.
+    assert_eq!(from(LOW), (false, None));
+    assert_eq!(from(NORMAL), (true, Some(normal)));
+    assert_eq!(from(IDLE), (false, None));
 }

@@ -37,8 +37,18 @@ pub struct ReadOptions {
     pub verify_checksums: bool,
     /// Put blocks that had to be read into the block cache.
     pub fill_cache: bool,
-    /// Bytes an iterator reads ahead; 0 adapts to sequential reads.
+    /// Bytes an iterator reads ahead in each table; 0 adapts to sequential reads, as
+    /// `initial_auto_readahead_size` and `max_auto_readahead_size` say.
     pub readahead_size: usize,
+    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies. Without effect in
+    /// families with timestamps.
+    pub auto_readahead_size: bool,
+    /// Reads wait for the device together: a move of a cursor asks for the blocks of all tables at
+    /// once, a point read for those of all tables of level 0 that it may have to look into, and
+    /// half of what is read ahead is in flight while the other half is used. Else one read follows
+    /// the other, and so it is with `deadline_micros` or `io_timeout_micros`. Answers are the same.
+    /// Unlike RocksDB's it is on by default.
+    pub async_io: bool,
     /// First key an iterator shows (inclusive).
     pub iterate_lower_bound: Option<Vec<u8>>,
     /// First key an iterator no longer shows (exclusive).
@@ -94,6 +104,8 @@ impl ReadOptions {
         verify_checksums: true,
         fill_cache: true,
         readahead_size: 0,
+        auto_readahead_size: true,
+        async_io: true,
         iterate_lower_bound: None,
         iterate_upper_bound: None,
         prefix_same_as_start: false,

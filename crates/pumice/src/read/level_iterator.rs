@@ -12,7 +12,7 @@ use pumice_base::key::InternalKey;
 use pumice_base::{InternalIterator, InternalKeyComparator, Result, UserKey};
 use pumice_env::perf;
 use pumice_manifest::Level;
-use pumice_table::{Extractor, TableIter, TableReadOptions};
+use pumice_table::{Extractor, Goal, TableIter, TableReadOptions};
 
 use crate::options::requests::TableFilter;
 use crate::read::range_del::Reached;
@@ -142,6 +142,55 @@ impl LevelIterator {
         }
     }
 
+    /// Moves to the goal; see [`TableIter::start`].
+    pub fn start(&mut self, goal: Goal<'_>, defers: bool) -> bool {
+        self.status = Ok(());
+        let Some(last) = self.level.files().len().checked_sub(1) else { return false };
+        let index = match goal {
+            Goal::First => 0,
+            Goal::Last => last,
+            Goal::Seek(target) => {
+                self.note_prefix(target);
+                self.level.find_file(&self.comparator, target)
+            }
+            Goal::SeekForPrev(target) => {
+                self.note_prefix(target);
+                self.level.find_file(&self.comparator, target).min(last)
+            }
+        };
+        self.open(index);
+        if let Some(table) = &mut self.table
+            && !self.passes_over
+            && table.start(goal, defers)
+        {
+            return true;
+        }
+        self.skip(goal);
+        false
+    }
+
+    /// Continues a move that waited for a block; true if it waits for another.
+    pub fn go_on(&mut self, goal: Goal<'_>) -> bool {
+        if self.table.as_mut().is_some_and(|table| table.go_on(goal)) {
+            return true;
+        }
+        self.skip(goal);
+        false
+    }
+
+    /// The table whose block a move waits for.
+    pub fn waiting(&mut self) -> Option<&mut TableIter> {
+        self.table.as_mut()
+    }
+
+    /// Passes over tables that have nothing to show in the direction of a move.
+    fn skip(&mut self, goal: Goal<'_>) {
+        match goal {
+            Goal::First | Goal::Seek(_) => self.skip_forward(),
+            Goal::Last | Goal::SeekForPrev(_) => self.skip_backward(),
+        }
+    }
+
     /// Seeks in the current table, unless the filter does not want it.
     fn position(&mut self, seek: impl FnOnce(&mut TableIter)) {
         if let Some(table) = &mut self.table
@@ -198,37 +247,16 @@ impl InternalIterator for LevelIterator {
         self.table.as_ref().is_some_and(|t| t.valid())
     }
     fn seek_to_first(&mut self) {
-        self.status = Ok(());
-        self.open(0);
-        self.position(|table| table.seek_to_first());
-        self.skip_forward();
+        self.start(Goal::First, false);
     }
     fn seek_to_last(&mut self) {
-        self.status = Ok(());
-        let Some(last) = self.level.files().len().checked_sub(1) else { return };
-        self.open(last);
-        self.position(|table| table.seek_to_last());
-        self.skip_backward();
+        self.start(Goal::Last, false);
     }
     fn seek(&mut self, target: InternalKey<'_>) {
-        self.status = Ok(());
-        self.note_prefix(target);
-        let index = self.level.find_file(&self.comparator, target);
-        self.open(index);
-        self.position(|table| table.seek(target));
-        self.skip_forward();
+        self.start(Goal::Seek(target), false);
     }
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
-        self.status = Ok(());
-        self.note_prefix(target);
-        let count = self.level.files().len();
-        if count == 0 {
-            return;
-        }
-        let index = self.level.find_file(&self.comparator, target).min(count - 1);
-        self.open(index);
-        self.position(|table| table.seek_for_prev(target));
-        self.skip_backward();
+        self.start(Goal::SeekForPrev(target), false);
     }
     #[inline]
     fn next(&mut self) {

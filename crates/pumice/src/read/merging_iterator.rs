@@ -5,6 +5,10 @@
 //! outside the heap and is compared only with the heap's top after it moves ("champion retention"):
 //! long runs from one source cost one comparison a key, and a single source costs none.
 //!
+//! A move that positions all sources reads the blocks that they need together ([`Waits`]): it waits
+//! once, for the slowest. It reads what it would read one by one, since each source is positioned
+//! whatever the others have.
+//!
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) `heap` holds every valid source
 //! except `current`, smallest first when moving forward, largest first when moving backward; (2)
 //! ties cannot occur: no two sources hold the same internal key (sequence numbers are unique within
@@ -16,7 +20,11 @@ use std::cmp::Ordering;
 use pumice_base::key::InternalKey;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{InternalIterator, InternalKeyComparator, Result, UserKey};
+use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
+use pumice_table::{Goal, TableIter};
+
+use crate::read::together::read_together;
 
 /// A valid source by its index, with the prefix of its key; 0 unless keys order by their bytes.
 #[derive(Clone, Copy)]
@@ -29,6 +37,16 @@ struct Head {
 enum Direction {
     Forward,
     Backward,
+}
+
+/// A source whose moves may wait for a block, so that several sources wait together.
+pub trait Waits: InternalIterator {
+    /// Moves to the goal; true if it waits for a block, as [`TableIter::start`].
+    fn start(&mut self, goal: Goal<'_>) -> bool;
+    /// The table whose block it waits for.
+    fn waiting(&mut self) -> Option<&mut TableIter>;
+    /// Continues when that is fetched, as [`TableIter::go_on`].
+    fn go_on(&mut self, goal: Goal<'_>) -> bool;
 }
 
 /// See the module head.
@@ -56,7 +74,7 @@ pub(crate) fn key_prefix(user_key: UserKey<'_>) -> u64 {
     }
 }
 
-impl<I: InternalIterator> MergingIterator<I> {
+impl<I: Waits> MergingIterator<I> {
     /// Merges `sources`; position it with a seek before use.
     pub fn new(comparator: InternalKeyComparator, sources: Vec<I>) -> Self {
         let bytewise = comparator.user.is_bytewise();
@@ -171,12 +189,36 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
-    fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut I)) {
+    /// Moves all sources but the one numbered `except`.
+    fn move_sources(&mut self, goal: Goal<'_>, except: Option<u32>) {
+        let mut waiting = Vec::new();
+        for (index, source) in (0..).zip(&mut self.sources) {
+            if Some(index) != except && source.start(goal) {
+                waiting.push(index);
+            }
+        }
+        if !waiting.is_empty() {
+            self.wait_together(goal, waiting);
+        }
+    }
+
+    /// Reads the blocks for which those sources wait, together, until none waits.
+    #[cold]
+    fn wait_together(&mut self, goal: Goal<'_>, mut waiting: Vec<u32>) {
+        while !waiting.is_empty() {
+            let is_waiting = |index: &u32| waiting.binary_search(index).is_ok();
+            let sources = (0..).zip(&mut self.sources).filter(|(index, _)| is_waiting(index));
+            let tables = sources.filter_map(|(_, source)| source.waiting());
+            let little_stack = |table: &&mut TableIter| table.fetches_on_little_stack();
+            read_together(activity::current(), tables, little_stack, |table| table.fetch());
+            waiting.retain(|index| self.sources[*index as usize].go_on(goal));
+        }
+    }
+
+    fn seek_all(&mut self, direction: Direction, goal: Goal<'_>) {
         self.status = Ok(());
         let time = perf::time(PerfMetric::SeekChildSeekTime);
-        for source in &mut self.sources {
-            seek(source);
-        }
+        self.move_sources(goal, None);
         perf::count(PerfMetric::SeekChildSeekCount, self.sources.len() as u64);
         drop(time);
         let _time = perf::time(match direction {
@@ -191,15 +233,11 @@ impl<I: InternalIterator> MergingIterator<I> {
         let Some(current) = self.current else { return };
         let key = self.sources[current as usize].key().to_vec();
         let key = InternalKey::new(&key);
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            if index == current as usize {
-                continue;
-            }
-            match direction {
-                Direction::Forward => source.seek(key),
-                Direction::Backward => source.seek_for_prev(key),
-            }
-        }
+        let goal = match direction {
+            Direction::Forward => Goal::Seek(key),
+            Direction::Backward => Goal::SeekForPrev(key),
+        };
+        self.move_sources(goal, Some(current));
         self.direction = direction;
         self.heap.clear();
         for index in 0..len_u32(self.sources.len()) {
@@ -219,22 +257,22 @@ impl<I: InternalIterator> MergingIterator<I> {
     }
 }
 
-impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
+impl<I: Waits> InternalIterator for MergingIterator<I> {
     #[inline]
     fn valid(&self) -> bool {
         self.current.is_some()
     }
     fn seek_to_first(&mut self) {
-        self.seek_all(Direction::Forward, I::seek_to_first);
+        self.seek_all(Direction::Forward, Goal::First);
     }
     fn seek_to_last(&mut self) {
-        self.seek_all(Direction::Backward, I::seek_to_last);
+        self.seek_all(Direction::Backward, Goal::Last);
     }
     fn seek(&mut self, target: InternalKey<'_>) {
-        self.seek_all(Direction::Forward, |iter| iter.seek(target));
+        self.seek_all(Direction::Forward, Goal::Seek(target));
     }
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
-        self.seek_all(Direction::Backward, |iter| iter.seek_for_prev(target));
+        self.seek_all(Direction::Backward, Goal::SeekForPrev(target));
     }
     #[inline]
     fn next(&mut self) {

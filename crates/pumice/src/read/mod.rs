@@ -17,4 +17,5 @@ pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
 pub(crate) mod timed;
+pub(crate) mod together;
 pub(crate) mod value;

@@ -8,10 +8,8 @@
 //! Before keys are looked up, the memtable prefetches for a few at a time, so that their cache
 //! misses overlap.
 //!
-//! The reads in flight are fibers of the caller's loop, or of the calling thread, where their
-//! stacks may be smaller than its own: they read, check and decompress, and call no user code.
-//! Lookups, and with them merge operators, comparators and prefix extractors, run on the caller; so
-//! do loads that would call user code.
+//! The reads in flight are fibers (`together`). Lookups, and with them merge operators, comparators
+//! and prefix extractors, run on the caller; so do loads that would call user code.
 //!
 //! The first error of a block is the answer for the keys that need it, and for no others. Thread
 //! safety: one call on its task. Suspends where it reads.
@@ -20,26 +18,22 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
-use pumice_env::perf::Loan;
-use pumice_env::{IoActivity, activity};
+use pumice_env::IoActivity;
 use pumice_port::fiber;
-use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
 use crate::cost;
 use crate::read::answer::PointAnswer;
 use crate::read::get::{self, Attempt, Hits};
+use crate::read::together::read_together;
 use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
 use crate::version::super_version::{SuperVersion, kept_view};
 use crate::version::table_cache::TableCache;
 
-/// Most reads in flight; further ones wait for their turn.
-const READS_AT_ONCE: usize = 64;
 /// Keys whose blocks are held at one time; further keys come after them.
 const KEYS_AT_ONCE: usize = 1024;
 
@@ -239,50 +233,11 @@ impl<'a, W: PointAnswer> MultiGet<'a, W> {
     /// Loads the blocks together. Errors are found again, and returned, by the lookups of the keys
     /// that need the blocks.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
-        let load = |need: &Need| {
-            let load = || need.table.load(need.block, &self.options);
-            if let Ok(block) = activity::during(IoActivity::MultiGet, load) {
+        let little_stack = |need: &&Need| need.table.loads_on_little_stack(need.block.1);
+        read_together(IoActivity::MultiGet, needs.iter(), little_stack, |need| {
+            if let Ok(block) = need.table.load(need.block, &self.options) {
                 missed.keep(&need.table, need.block.0.offset, block);
-            }
-        };
-        // A fiber's children have as much stack as it has.
-        let loan = Loan::new();
-        let load = |need: &Need| match &loan {
-            Some(loan) => loan.run(|| load(need)),
-            None => load(need),
-        };
-        let apart =
-            |need: &&Need| fiber::is_fiber() || need.table.loads_on_little_stack(need.block.1);
-        let (apart, here): (Vec<_>, Vec<_>) = needs.iter().partition(apart);
-        together(apart.len(), |at| load(apart[at]));
-        here.into_iter().for_each(load);
-        if let Some(loan) = loan {
-            loan.end();
-        }
-    }
-}
-
-/// Does `work` for each number below `count`, on fibers of the calling thread, or on the caller if
-/// there is no memory for fibers.
-fn together(count: usize, work: impl Fn(usize)) {
-    let next = Cell::new(0);
-    let (next, work) = (&next, &work);
-    let some = move || {
-        while next.get() < count {
-            work(next.replace(next.get() + 1));
-        }
-    };
-    if count > 1 {
-        fiber::scope_independent(|scope| {
-            let fibers = count.min(READS_AT_ONCE);
-            let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("multi_get", some)).collect();
-            for fiber in fibers {
-                match fiber.join() {
-                    Err(panic) if !panic.is::<NotStarted>() => resume_unwind(panic),
-                    _ => {}
-                }
             }
         });
     }
-    some();
 }

@@ -6,10 +6,10 @@
 use pumice_base::{InternalIterator, InternalKey, Result};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_memtable::MemTableIter;
-use pumice_table::{Extractor, TableIter};
+use pumice_table::{Extractor, Goal, TableIter};
 
 use crate::read::level_iterator::LevelIterator;
-use crate::read::merging_iterator::MergingIterator;
+use crate::read::merging_iterator::{MergingIterator, Waits};
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::timed::TimedSource;
 
@@ -132,6 +132,51 @@ impl Source {
             },
             Source::Table(table) => table.note_use(),
             Source::Level(level) => level.note_use(),
+        }
+    }
+}
+
+impl Waits for TableIter {
+    fn start(&mut self, goal: Goal<'_>) -> bool {
+        TableIter::start(self, goal, true)
+    }
+    fn waiting(&mut self) -> Option<&mut TableIter> {
+        Some(self)
+    }
+    fn go_on(&mut self, goal: Goal<'_>) -> bool {
+        TableIter::go_on(self, goal)
+    }
+}
+
+impl Waits for Source {
+    #[inline]
+    fn start(&mut self, goal: Goal<'_>) -> bool {
+        match self {
+            Source::Table(table) => table.start(goal, true),
+            Source::Level(level) => level.start(goal, true),
+            Source::Mem(_) | Source::Rare(_) => {
+                match goal {
+                    Goal::First => self.seek_to_first(),
+                    Goal::Last => self.seek_to_last(),
+                    Goal::Seek(target) => self.seek(target),
+                    Goal::SeekForPrev(target) => self.seek_for_prev(target),
+                }
+                false
+            }
+        }
+    }
+    fn waiting(&mut self) -> Option<&mut TableIter> {
+        match self {
+            Source::Table(table) => Some(table),
+            Source::Level(level) => level.waiting(),
+            Source::Mem(_) | Source::Rare(_) => None,
+        }
+    }
+    fn go_on(&mut self, goal: Goal<'_>) -> bool {
+        match self {
+            Source::Table(table) => table.go_on(goal),
+            Source::Level(level) => level.go_on(goal),
+            Source::Mem(_) | Source::Rare(_) => false,
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::lock_order;
 use crate::options::ColumnFamilyOptions;
 use crate::snapshot::SnapshotOwner;
 use crate::version::counters::CfCounters;
+use crate::version::l0_reads::L0Reads;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
 
@@ -61,6 +62,8 @@ pub struct CfData {
     /// Where its tables are.
     pub(crate) dirs: TableDirs,
     pub(crate) stats: CfCounters,
+    /// What point reads read of level 0.
+    pub(crate) l0_reads: L0Reads,
     /// With `optimize_filters_for_memory`, balances the filters of all tables.
     pub(crate) filter_balance: Arc<RateBalance>,
     history: Mutex<History>,
@@ -101,6 +104,7 @@ impl CfData {
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
             filter_balance: Arc::default(),
+            l0_reads: L0Reads::default(),
             settings: ArcSwap::from_pointee(CfSettings {
                 options: Arc::new(options),
                 table: table_options,

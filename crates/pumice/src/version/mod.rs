@@ -12,6 +12,7 @@ pub(crate) mod blob_files;
 pub(crate) mod counters;
 pub mod family;
 pub(crate) mod identity;
+pub(crate) mod l0_reads;
 pub(crate) mod super_version;
 pub(crate) mod table_cache;
 mod table_file;

@@ -1,6 +1,7 @@
 //! What the engine's integration tests share: small databases on a file system in memory.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod noted;
 pub mod probe;
 pub mod watched;
 

@@ -18,7 +18,7 @@ use pumice_port::time;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
-use crate::read::context::{ReadLimits, TableReadOptions};
+use crate::read::context::{MissedBlock, ReadLimits, TableReadOptions};
 use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, partial};
 use crate::read::table::Table;
@@ -123,7 +123,7 @@ impl Table {
             return Ok(Some(MetaRef::Borrowed(&held[at])));
         }
         let handle = top.handle(at);
-        let block = match self.cached(handle, BlockKind::Index)? {
+        let block = match self.find_for_one::<true>(handle, BlockKind::Index, options)? {
             Some(block) => block,
             None if self.does_without(handle, options) => return Ok(None),
             None => self.read_block(handle, BlockKind::Index, options, options.fill_cache)?,
@@ -165,7 +165,7 @@ impl Table {
         handle: BlockHandle,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        match self.cached_observed::<OBSERVED>(handle, BlockKind::Data)? {
+        match self.find_for_one::<OBSERVED>(handle, BlockKind::Data, options)? {
             Some(block) => Ok(block),
             None => self.read_data_for_one(handle, options),
         }
@@ -178,6 +178,7 @@ impl Table {
         handle: BlockHandle,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
+        options.reads.add();
         let keep = !options.cache_only && self.admits(handle, BlockKind::Data, options);
         self.read_block(handle, BlockKind::Data, options, keep)
     }
@@ -238,15 +239,50 @@ impl Table {
         handle: BlockHandle,
         kind: BlockKind,
     ) -> Result<Option<PinnedBlock>> {
-        self.cached_observed::<true>(handle, kind)
+        self.cached_observed::<true>(handle, kind, true)
     }
 
-    /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`.
+    /// The block if it was loaded for this lookup ([`Table::load_for_one`]), which counts as the
+    /// miss that it was, or is in the cache. A hit is reported only if the lookup is `OBSERVED`.
+    #[inline]
+    fn find_for_one<const OBSERVED: bool>(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<Option<PinnedBlock>> {
+        if let Some(missed) = &options.missed
+            && !options.cache_only
+            && let Some(block) = self.loaded_for_one(missed, handle, kind)
+        {
+            return Ok(Some(block));
+        }
+        self.cached_observed::<OBSERVED>(handle, kind, !options.uncounted)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn loaded_for_one(
+        &self,
+        missed: &MissedBlock,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<PinnedBlock> {
+        let block = missed.take_loaded(self.file_number, handle, kind)?;
+        if self.cache.is_some() {
+            self.note_cache_miss(kind);
+        }
+        Some(block)
+    }
+
+    /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`, and neither of them
+    /// unless it is `counted`.
     #[inline]
     fn cached_observed<const OBSERVED: bool>(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
+        counted: bool,
     ) -> Result<Option<PinnedBlock>> {
         let Some(cache) = &self.cache else { return Ok(None) };
         match cache.lookup_owned(&self.cache_key(handle)) {
@@ -254,13 +290,15 @@ impl Table {
                 if hit.kind() != kind {
                     return Err(self.foreign_block());
                 }
-                if OBSERVED {
+                if OBSERVED && counted {
                     self.note_cache_hit(handle, &hit);
                 }
                 Ok(Some(PinnedBlock::Cached(hit)))
             }
             None => {
-                self.note_cache_miss(kind);
+                if counted {
+                    self.note_cache_miss(kind);
+                }
                 Ok(None)
             }
         }
@@ -274,7 +312,7 @@ impl Table {
         kind: BlockKind,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        match self.cached(handle, kind)? {
+        match self.find_for_one::<true>(handle, kind, options)? {
             Some(block) => Ok(block),
             None => self.read_block(handle, kind, options, options.fill_cache),
         }
@@ -288,17 +326,44 @@ impl Table {
     /// Corruption and I/O errors.
     pub fn load(
         &self,
+        block: (BlockHandle, BlockKind),
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        self.load_and_keep(block, options, options.fill_cache)
+    }
+
+    /// As [`Table::load`], for one lookup: a block that is not worth caching is not kept. Suspends.
+    ///
+    /// # Errors
+    /// As [`Table::load`].
+    pub fn load_for_one(
+        &self,
         (handle, kind): (BlockHandle, BlockKind),
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        let TableReadOptions { verify_checksums, fill_cache, io_priority, limits, .. } = *options;
+        let is_top = matches!(&self.index, MetaBlock::InCache(top) if *top == handle);
+        let worth = match kind {
+            BlockKind::Data => self.admits(handle, kind, options),
+            BlockKind::Index if !is_top => !self.does_without(handle, options),
+            _ => true,
+        };
+        self.load_and_keep((handle, kind), options, options.fill_cache && worth)
+    }
+
+    fn load_and_keep(
+        &self,
+        (handle, kind): (BlockHandle, BlockKind),
+        options: &TableReadOptions,
+        keep: bool,
+    ) -> Result<PinnedBlock> {
+        let TableReadOptions { verify_checksums, io_priority, limits, .. } = *options;
         let options = TableReadOptions {
             verify_checksums,
             io_priority,
             limits,
             ..TableReadOptions::default()
         };
-        self.read_block(handle, kind, &options, fill_cache)
+        self.read_block(handle, kind, &options, keep)
     }
 
     /// Whether [`Table::load`] of a block of that kind needs little stack: it calls no user code,
@@ -312,18 +377,20 @@ impl Table {
 
     #[cold]
     #[inline(never)]
-    fn read_block(
+    pub(crate) fn read_block(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
         options: &TableReadOptions,
         keep: bool,
     ) -> Result<PinnedBlock> {
+        if let Some(missed) = &options.missed
+            && let Some(block) = missed.loaded(self.file_number, handle, kind)
+        {
+            return Ok(block);
+        }
         if options.cache_only {
             if let Some(missed) = &options.missed {
-                if let Some(block) = missed.loaded(self.file_number, handle, kind) {
-                    return Ok(block);
-                }
                 missed.note(handle, kind);
             }
             return Err(Error::incomplete("no blocking io"));

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::extension::SliceTransform;
@@ -77,6 +78,8 @@ pub struct TableReadOptions {
     pub fill_cache: bool,
     /// Fixed readahead of iterators, bytes; 0 adapts it automatically.
     pub readahead_size: usize,
+    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies.
+    pub auto_readahead_size: bool,
     /// Order matters across prefixes: do not use prefix filters, unless one of the next two is set.
     pub total_order_seek: bool,
     /// The caller shows only keys that have the prefix of the key sought: prefix filters may be
@@ -88,16 +91,56 @@ pub struct TableReadOptions {
     /// User key at which iteration ends; readahead and prefix filters take it into account, the
     /// caller enforces it.
     pub iterate_upper_bound: Option<Arc<[u8]>>,
+    /// What an iterator will read may be in flight while what it has is used, and its moves may
+    /// wait for blocks together with those of others ([`TableIter::start`](crate::TableIter)); not
+    /// with `limits`.
+    pub async_io: bool,
     /// Do no I/O: a block missing from the cache is an `Incomplete` error.
     pub cache_only: bool,
-    /// Where a point read with `cache_only` notes the block that it missed.
+    /// Where a point read with `cache_only` notes the block that it missed, and any point read
+    /// finds those that were loaded for it; one without `cache_only` takes them from there.
     pub missed: Option<Arc<MissedBlock>>,
+    /// Hits and misses of point reads are not reported: the same read will be made again.
+    pub uncounted: bool,
+    /// How many data blocks point reads with these options took from files.
+    pub reads: ReadCount,
     /// Priority of block reads at the file's rate limiter; None bypasses it.
     pub io_priority: Option<IoPriority>,
     /// Time limits for reads of the file; none by default.
     pub limits: ReadLimits,
     /// Range deletions hide nothing; the caller does it.
     pub ignore_range_deletions: bool,
+}
+
+impl TableReadOptions {
+    /// Whether reads may wait together. A read of several takes longer than alone, which says
+    /// nothing about the device: not where it may time out.
+    #[inline]
+    pub fn waits_once(&self) -> bool {
+        self.async_io && !self.limits.is_set()
+    }
+}
+
+/// Counts up; for one read at a time.
+#[derive(Debug, Default)]
+pub struct ReadCount(AtomicU32);
+
+impl ReadCount {
+    /// One more.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+    /// How many there were, modulo 2^32.
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Clone for ReadCount {
+    /// Counts for itself.
+    fn clone(&self) -> Self {
+        ReadCount(self.get().into())
+    }
 }
 
 /// When reads of files time out. Checked before and after each read: none is interrupted.
@@ -167,6 +210,16 @@ impl MissedBlock {
         let block = loaded.get(&(file_number, handle.offset))?;
         (block.get().kind() == kind).then(|| block.clone())
     }
+    /// As `loaded`; it is not kept any longer.
+    pub(crate) fn take_loaded(
+        &self,
+        file_number: u64,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<PinnedBlock> {
+        let block = self.loaded.lock().remove(&(file_number, handle.offset))?;
+        (block.get().kind() == kind).then_some(block)
+    }
 }
 
 impl fmt::Debug for MissedBlock {
@@ -182,12 +235,16 @@ impl Default for TableReadOptions {
             verify_checksums: true,
             fill_cache: true,
             readahead_size: 0,
+            auto_readahead_size: true,
             total_order_seek: false,
             prefix_same_as_start: false,
             auto_prefix_mode: false,
             iterate_upper_bound: None,
+            async_io: true,
             cache_only: false,
             missed: None,
+            uncounted: false,
+            reads: ReadCount::default(),
             io_priority: None,
             limits: ReadLimits::default(),
             ignore_range_deletions: false,

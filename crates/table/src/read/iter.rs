@@ -3,12 +3,15 @@
 //! The iterator owns the table, a pin on the current index (partition) and data block, and a
 //! cursor in it. `next` inside a block touches only the block and the cursor.
 //!
-//! Blocks come from the cache; those that are missing are read through a readahead buffer, which
-//! grows by itself while reads are sequential or has the size that the caller asked for.
+//! A move that starts anew can be made in steps, so that an owner of many iterators reads the
+//! blocks of all of them at once: [`TableIter::start`] goes as far as it gets without reading,
+//! [`TableIter::fetch`] reads the block that it waits for, and [`TableIter::go_on`] continues. How
+//! blocks are found and read is in `iter_blocks`.
 //!
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) `cursor` positions refer to
 //! `block`; (2) after an error the iterator is not valid and `status` returns it until the next
-//! seek. Not here: the upper bound, which is the caller's.
+//! seek; (3) `waits` is set only between two steps of a move, and then the iterator is not valid.
+//! Not here: the upper bound, which is the caller's.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,29 +21,58 @@ use pumice_env::ReadaheadBuffer;
 
 use crate::Extractor;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::read::blocks::{MetaBlock, at_pace};
 use crate::read::cached_block::PinnedBlock;
 use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
-use crate::read::index::IndexBlock;
+use crate::read::iter_blocks::Fetched;
 use crate::read::table::{Heading, Table};
+
+/// Where a move that starts anew goes.
+#[derive(Clone, Copy)]
+pub enum Goal<'k> {
+    /// The first entry.
+    First,
+    /// The last entry.
+    Last,
+    /// The first entry at or after this internal key.
+    Seek(InternalKey<'k>),
+    /// The last entry at or before this internal key.
+    SeekForPrev(InternalKey<'k>),
+}
+
+/// How a step of a move ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// There is a current block.
+    Block,
+    /// There is none in that direction.
+    Nothing,
+    /// A block has to be read first: `waits`.
+    Waits,
+}
 
 /// A cursor over the entries of a table.
 pub struct TableIter {
-    table: Arc<Table>,
-    options: TableReadOptions,
+    pub(super) table: Arc<Table>,
+    pub(super) options: TableReadOptions,
     /// The index, or the top level of a partitioned one.
-    top: Option<PinnedBlock>,
-    top_at: usize,
+    pub(super) top: Option<PinnedBlock>,
+    pub(super) top_at: usize,
     /// The current partition of a partitioned index.
-    partition: Option<PinnedBlock>,
+    pub(super) partition: Option<PinnedBlock>,
     /// Number of the current block in `partition`, or in `top` if the index has one level.
-    at: usize,
-    block: Option<PinnedBlock>,
-    cursor: BlockCursor,
+    pub(super) at: usize,
+    pub(super) block: Option<PinnedBlock>,
+    pub(super) cursor: BlockCursor,
     /// Buffer of the last block that was not in a cache.
-    spare: Vec<u8>,
-    readahead: Option<Box<ReadaheadBuffer>>,
+    pub(super) spare: Vec<u8>,
+    pub(super) readahead: Option<Box<ReadaheadBuffer>>,
+    /// A move does not read blocks but waits for them.
+    pub(super) defers: bool,
+    /// The block that a move waits for.
+    pub(super) waits: Option<(BlockHandle, BlockKind)>,
+    /// What reading it gave.
+    pub(super) fetched: Option<Fetched>,
     has_prefixes: bool,
     error: Option<Error>,
 }
@@ -60,6 +92,9 @@ impl Table {
             cursor: BlockCursor::new(self.global),
             spare: Vec::new(),
             readahead: None,
+            defers: false,
+            waits: None,
+            fetched: None,
             has_prefixes,
             error: None,
         }
@@ -123,47 +158,87 @@ impl TableIter {
 
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) {
-        self.reset();
-        let moved = self.enter_top(0, false);
-        self.settle(moved);
-        if self.block.is_some() {
-            self.place_first();
-        }
+        self.start(Goal::First, false);
     }
 
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) {
-        self.reset();
-        let moved = self.load_top().and_then(|()| {
-            let last = self.top_index()?.len();
-            if last == 0 { Ok(false) } else { self.enter_top(last - 1, true) }
-        });
-        self.settle(moved);
-        if self.block.is_some() {
-            self.place_last();
-        }
+        self.start(Goal::Last, false);
     }
 
     /// Moves to the first entry at or after internal key `target`.
     pub fn seek(&mut self, target: InternalKey<'_>) {
-        if self.seek_in_block(target, Heading::Forward) {
-            return;
+        self.start(Goal::Seek(target), false);
+    }
+
+    /// Moves to the last entry at or before internal key `target`.
+    pub fn seek_for_prev(&mut self, target: InternalKey<'_>) {
+        self.start(Goal::SeekForPrev(target), false);
+    }
+
+    /// Moves to the goal. With `defers` the move stops before it reads a block on its way to the
+    /// one that the goal is in, and this is true: then [`TableIter::fetch`] and
+    /// [`TableIter::go_on`], or another move, have to follow.
+    pub fn start(&mut self, goal: Goal<'_>, defers: bool) -> bool {
+        match goal {
+            Goal::First | Goal::Last => self.reset(),
+            Goal::Seek(target) => {
+                if self.seek_in_block(target, Heading::Forward) {
+                    return false;
+                }
+                self.reset();
+                if !self.prefix_may_match(target, Heading::Forward) {
+                    return false;
+                }
+            }
+            Goal::SeekForPrev(target) => {
+                if self.seek_in_block(target, Heading::Backward) {
+                    self.step_before(target);
+                    return false;
+                }
+                self.reset();
+                if !self.prefix_may_match(target, Heading::Backward) {
+                    return false;
+                }
+            }
         }
-        self.reset();
-        if self.prefix_may_match(target, Heading::Forward) {
-            self.seek_by_index(target, Heading::Forward);
+        self.defers = defers && self.options.waits_once() && !self.options.cache_only;
+        self.go_on(goal)
+    }
+
+    /// Continues a move that waited for a block which is fetched now; true if it waits for another.
+    pub fn go_on(&mut self, goal: Goal<'_>) -> bool {
+        let moved = match (self.arrived(), goal) {
+            (Some(block), _) => block,
+            (None, Goal::First) => self.enter_top(0, false),
+            (None, Goal::Last) => self.enter_last(),
+            (None, Goal::Seek(target) | Goal::SeekForPrev(target)) => self.enter_target(target),
+        };
+        let waits = matches!(moved, Ok(Entered::Waits));
+        self.settle(moved);
+        if waits {
+            return true;
         }
+        self.defers = false;
+        match goal {
+            Goal::First => self.place_first(),
+            Goal::Last => self.place_last(),
+            Goal::Seek(target) => self.place(target, Heading::Forward),
+            Goal::SeekForPrev(target) => {
+                self.place(target, Heading::Backward);
+                self.step_before(target);
+            }
+        }
+        false
     }
 
     fn prefix_may_match(&self, target: InternalKey<'_>, heading: Heading) -> bool {
         !self.has_prefixes || self.table.prefix_may_match(&self.options, target, heading)
     }
 
-    /// `seek` through the index, from an unpositioned state; with `Backward` it ends at the last
-    /// entry of the block where `target` would be, if the target is after all of them.
-    fn seek_by_index(&mut self, target: InternalKey<'_>, heading: Heading) {
-        let moved = self.enter_target(target);
-        self.settle(moved);
+    /// Searches the current block, where `target` would be, if there is one. With `Backward` it
+    /// ends at the last entry, if the target is after all of them.
+    fn place(&mut self, target: InternalKey<'_>, heading: Heading) {
         let Some(block) = &self.block else { return };
         self.cursor.seek(block.block(), &self.table.comparator, target);
         if !self.cursor.valid() {
@@ -185,15 +260,8 @@ impl TableIter {
         }
     }
 
-    /// Moves to the last entry at or before internal key `target`.
-    pub fn seek_for_prev(&mut self, target: InternalKey<'_>) {
-        if !self.seek_in_block(target, Heading::Backward) {
-            self.reset();
-            if !self.prefix_may_match(target, Heading::Backward) {
-                return;
-            }
-            self.seek_by_index(target, Heading::Backward);
-        }
+    /// The end of a search for the last entry at or before `target`.
+    fn step_before(&mut self, target: InternalKey<'_>) {
         if self.error.is_some() {
             return;
         }
@@ -261,13 +329,16 @@ impl TableIter {
         self.block = None;
         self.partition = None;
         self.error = None;
+        self.defers = false;
+        self.waits = None;
+        self.fetched = None;
     }
 
     /// Records a failed move.
-    fn settle(&mut self, moved: Result<bool>) {
+    fn settle(&mut self, moved: Result<Entered>) {
         match moved {
-            Ok(true) => {}
-            Ok(false) => {
+            Ok(Entered::Block) => {}
+            Ok(Entered::Nothing | Entered::Waits) => {
                 self.block = None;
                 self.cursor.reset();
             }
@@ -329,145 +400,6 @@ impl TableIter {
         }
         let handle = self.current_index()?.handle(self.at);
         Err(self.table.file.bad_block(handle, BlockKind::Data, "malformed entry"))
-    }
-
-    fn load_top(&mut self) -> Result<()> {
-        if self.top.is_none() {
-            self.top = Some(match &self.table.index {
-                MetaBlock::Held(block) => block.clone(),
-                MetaBlock::InCache(handle) => {
-                    self.table.block(*handle, BlockKind::Index, &self.options)?
-                }
-            });
-        }
-        Ok(())
-    }
-
-    fn top_index(&self) -> Result<&IndexBlock> {
-        self.table.index_in(self.top.as_ref().expect("load_top was called"))
-    }
-
-    /// The index that `at` counts in.
-    fn current_index(&self) -> Result<&IndexBlock> {
-        match &self.partition {
-            Some(partition) => self.table.index_in(partition),
-            None => self.top_index(),
-        }
-    }
-
-    /// Goes to entry `top_at` of the top level, and there to the first or last block.
-    fn enter_top(&mut self, top_at: usize, last: bool) -> Result<bool> {
-        self.load_top()?;
-        if top_at >= self.top_index()?.len() {
-            return Ok(false);
-        }
-        if !self.table.index_partitioned {
-            return self.enter_block(top_at);
-        }
-        self.enter_partition(top_at)?;
-        let len = self.current_index()?.len();
-        if len == 0 {
-            return Err(self.empty_partition());
-        }
-        self.enter_block(if last { len - 1 } else { 0 })
-    }
-
-    fn empty_partition(&self) -> Error {
-        Error::corruption(format!("empty index partition in {}", self.table.file.name()))
-    }
-
-    fn enter_partition(&mut self, top_at: usize) -> Result<()> {
-        let partition = match &self.table.index_partitions {
-            Some(held) => held[top_at].clone(),
-            None => {
-                let handle = self.top_index()?.handle(top_at);
-                self.table.block(handle, BlockKind::Index, &self.options)?
-            }
-        };
-        self.partition = Some(partition);
-        self.top_at = top_at;
-        Ok(())
-    }
-
-    /// Goes to the block that holds the first entry at or after `target`.
-    fn enter_target(&mut self, target: InternalKey<'_>) -> Result<bool> {
-        self.load_top()?;
-        let top_at = self.top_index()?.seek(&self.table.comparator, target);
-        if !self.table.index_partitioned || top_at >= self.top_index()?.len() {
-            return self.enter_top(top_at, false);
-        }
-        self.enter_partition(top_at)?;
-        let at = self.current_index()?.seek(&self.table.comparator, target);
-        if at >= self.current_index()?.len() {
-            return self.enter_top(top_at + 1, false);
-        }
-        self.enter_block(at)
-    }
-
-    fn enter_next(&mut self) -> Result<bool> {
-        if self.at + 1 < self.current_index()?.len() {
-            return self.enter_block(self.at + 1);
-        }
-        if self.partition.is_none() { Ok(false) } else { self.enter_top(self.top_at + 1, false) }
-    }
-
-    fn enter_previous(&mut self) -> Result<bool> {
-        if self.at > 0 {
-            return self.enter_block(self.at - 1);
-        }
-        if self.partition.is_none() || self.top_at == 0 {
-            return Ok(false);
-        }
-        self.enter_top(self.top_at - 1, true)
-    }
-
-    /// Makes block `at` of the current index the current one.
-    fn enter_block(&mut self, at: usize) -> Result<bool> {
-        let handle = self.current_index()?.handle(at);
-        self.at = at;
-        self.cursor.reset();
-        if let Some(buffer) = self.block.take().and_then(PinnedBlock::into_buffer) {
-            self.spare = buffer;
-        }
-        self.block = Some(match self.table.cached(handle, BlockKind::Data)? {
-            Some(block) => block,
-            None => {
-                let table = Arc::clone(&self.table);
-                table.timed_fetch(|| self.read(handle))?
-            }
-        });
-        Ok(true)
-    }
-
-    /// Reads a data block through the readahead buffer.
-    fn read(&mut self, handle: BlockHandle) -> Result<PinnedBlock> {
-        if self.options.cache_only {
-            return Err(Error::incomplete("no blocking io"));
-        }
-        let table = &self.table;
-        let len = table.file.stored_len(handle, BlockKind::Data)?;
-        let readahead = self.readahead.get_or_insert_with(|| {
-            let (step, step_max) = match self.options.readahead_size {
-                0 => {
-                    let options = &table.options;
-                    (options.initial_auto_readahead_size, options.max_auto_readahead_size)
-                }
-                fixed => (fixed, fixed),
-            };
-            Box::new(ReadaheadBuffer::new(Arc::clone(&table.file.file), step, step_max))
-        });
-        let stored = at_pace(&self.options, || readahead.read_at(handle.offset, len))?;
-        if stored.len() != len {
-            return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));
-        }
-        table.file.count_read(BlockKind::Data, len);
-        let verify = self.options.verify_checksums;
-        let fill = self.options.fill_cache && table.cache.is_some();
-        let buffer = if fill { Vec::new() } else { std::mem::take(&mut self.spare) };
-        let contents =
-            table.file.open_stored_into(handle, BlockKind::Data, verify, stored, buffer)?;
-        let block = table.decode(contents, handle, BlockKind::Data)?;
-        table.admit(block, handle, self.options.fill_cache)
     }
 }
 

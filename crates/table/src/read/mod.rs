@@ -1,11 +1,12 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `next_blocks` answer point lookups,
-//! `iter` iterates, `estimates` estimates sizes, `verify` reads everything, `salvage` reads the
-//! rest of a damaged table, `uncache` removes cached blocks. Under them: `file` (checksums,
-//! decompression), `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block),
-//! `cached_block` (entries of the block cache), `context` (parameters of an open and of a read),
-//! `read_amp` (which part of a block is used), `observe` (reports to statistics and perf contexts).
+//! `iter` and `iter_blocks` iterate, `estimates` estimates sizes, `verify` reads everything,
+//! `salvage` reads the rest of a damaged table, `uncache` removes cached blocks. Under them:
+//! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
+//! (walking a block), `cached_block` (entries of the block cache), `context` (parameters of an
+//! open and of a read), `read_amp` (which part of a block is used), `observe` (reports to
+//! statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -18,6 +19,7 @@ pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;
+mod iter_blocks;
 mod next_blocks;
 mod observe;
 pub(crate) mod open;

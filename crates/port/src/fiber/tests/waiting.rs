@@ -292,3 +292,52 @@ fn a_loop_that_stands_still_is_reported_once() {
     drop(rt);
     assert!(receiver.iter().all(|stall| stall.fiber != "blocker"), "one report per incident");
 }
+
+/// What goes on aside ends as any fiber does: its panic ends nobody else, and its locals with it.
+#[test]
+fn what_goes_on_aside_leaves_nothing_behind() {
+    crate::task_local! {
+        static LEFT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+    let rt = runtime(1);
+    let seen: usize = rt.run("owner", || {
+        for panics in [false, true] {
+            let done = Arc::new(Event::new());
+            let own = Arc::clone(&done);
+            assert!(aside("aside", move || {
+                LEFT.with(|left| left.set(7));
+                own.set();
+                assert!(!panics, "nobody hears this");
+            }));
+            done.wait();
+            // Its slot goes to the next one.
+            thread::yield_now();
+        }
+        (0..10).map(|_| spawn_here("next", || LEFT.with(|left| left.get())).join().unwrap()).sum()
+    });
+    assert_eq!(seen, 0);
+    assert!(rt.run("later", is_fiber));
+}
+
+/// A thread runs the loop that it has borrowed only while it waits for its children.
+#[test]
+fn nothing_is_left_aside_on_a_borrowed_loop() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&ran);
+    let begun = scope_here(|scope| {
+        let work = move || {
+            own.fetch_add(1, Ordering::Relaxed);
+        };
+        scope.spawn("child", move || (is_fiber(), aside("aside", work))).join().unwrap()
+    });
+    assert_eq!(begun, (true, false));
+    assert_eq!((ran.load(Ordering::Relaxed), Arc::strong_count(&ran)), (0, 1));
+    // The thread itself has the pool, in a scope too.
+    let done = Arc::new(Event::new());
+    let own = Arc::clone(&done);
+    assert!(scope_here(|scope| {
+        scope.spawn("child", || ()).join().unwrap();
+        aside("aside", move || own.set())
+    }));
+    done.wait();
+}

@@ -22,18 +22,19 @@ pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
         readahead_size: options.readahead_size,
+        auto_readahead_size: options.auto_readahead_size,
+        async_io: options.async_io,
         total_order_seek: true,
-        prefix_same_as_start: false,
         // Prefix filters may be used where the bound shows that they make no difference.
         auto_prefix_mode: options.auto_prefix_mode
             && !options.total_order_seek
             && options.iterate_upper_bound.is_some(),
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
-        missed: None,
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        ..TableReadOptions::default()
     }
 }
 
@@ -42,15 +43,12 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
-        readahead_size: 0,
+        async_io: options.async_io,
         total_order_seek: true,
-        prefix_same_as_start: false,
-        auto_prefix_mode: false,
-        iterate_upper_bound: None,
         cache_only: options.cache_only,
-        missed: None,
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        ..TableReadOptions::default()
     }
 }

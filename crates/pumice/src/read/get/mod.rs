@@ -8,6 +8,7 @@
 //! May read files and so suspend.
 
 mod elsewhere;
+mod level0;
 pub(crate) mod operands;
 mod overlapping;
 pub(crate) mod timed;
@@ -305,6 +306,21 @@ impl<'a> Lookup<'a> {
         Ok(())
     }
 
+    /// Looks in a file of a level.
+    #[inline(always)]
+    fn ask<const OBSERVED: bool>(
+        &mut self,
+        cache: &TableCache,
+        options: &TableReadOptions,
+        (level, file): (usize, &FileMetaData),
+        target: (InternalKey<'_>, u64),
+    ) -> Result<()> {
+        match OBSERVED {
+            true => self.table_observed(cache, options, level, file, target),
+            false => self.table::<false>(cache, options, level, file, target, None),
+        }
+    }
+
     /// Looks in the row cache, and then in the table file.
     fn row(
         &mut self,
@@ -514,20 +530,14 @@ fn search<const OBSERVED: bool>(
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key.as_bytes());
     let icmp = &lookup.cf.icmp;
-    let ask = |lookup: &mut Lookup<'_>, number, file| match OBSERVED {
-        true => lookup.table_observed(cache, options, number, file, (seek_key, hash)),
-        false => lookup.table::<false>(cache, options, number, file, (seek_key, hash), None),
-    };
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;
         }
         if number == 0 {
-            for file in level.candidates(icmp, seek_key) {
-                ask(lookup, number, file)?;
-                if !lookup.is_open() {
-                    return Ok(());
-                }
+            lookup.level0::<OBSERVED>(cache, options, level, (seek_key, hash))?;
+            if !lookup.is_open() {
+                return Ok(());
             }
             continue;
         }
@@ -537,7 +547,7 @@ fn search<const OBSERVED: bool>(
             if icmp.user.compare_without_timestamp(lookup.key, file.smallest_user_key()).is_lt() {
                 break;
             }
-            ask(lookup, number, file)?;
+            lookup.ask::<OBSERVED>(cache, options, (number, file), (seek_key, hash))?;
             if !lookup.is_open() {
                 return Ok(());
             }

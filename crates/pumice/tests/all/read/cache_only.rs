@@ -11,6 +11,8 @@ const ONLY: ReadOptions = ReadOptions {
     verify_checksums: true,
     fill_cache: true,
     readahead_size: 0,
+    auto_readahead_size: true,
+    async_io: true,
     iterate_lower_bound: None,
     iterate_upper_bound: None,
     prefix_same_as_start: false,

@@ -11,5 +11,6 @@ mod skipping;
 mod table_filter;
 mod table_opens;
 mod uncache;
+mod wait_once;
 mod wide_columns;
 mod wide_columns_drawn;

@@ -28,6 +28,7 @@ pub fn locking_database(store: &Store) -> Result<TransactionDbOptions> {
             other => return Err(Error::invalid_argument(format!("write_policy={other}"))),
         },
         skip_concurrency_control: store.flag("skip_concurrency_control"),
+        enable_udt_validation: store.flag("enable_udt_validation"),
     })
 }
 

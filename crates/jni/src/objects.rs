@@ -132,10 +132,12 @@ pub struct ReadOptions {
     pub lower: Option<Vec<u8>>,
     /// The upper bound of iterators.
     pub upper: Option<Vec<u8>>,
+    /// Iterators show versions from this timestamp on.
+    pub start_timestamp: Option<Vec<u8>>,
     /// Which tables iterators read.
     pub table_filter: Option<pumice::TableFilter>,
     /// The handles as they were set, to be read back.
-    pub handles: [i64; 3],
+    pub handles: [i64; 5],
     /// Why reads with these options are refused.
     pub refused: Option<pumice::Error>,
 }
@@ -174,6 +176,7 @@ impl ReadOptions {
         let mut options = self.point()?.clone();
         options.iterate_lower_bound.clone_from(&self.lower);
         options.iterate_upper_bound.clone_from(&self.upper);
+        options.iter_start_ts.clone_from(&self.start_timestamp);
         options.table_filter.clone_from(&self.table_filter);
         Ok(options)
     }

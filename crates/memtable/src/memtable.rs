@@ -299,7 +299,8 @@ impl MemTable {
     pub(crate) fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
         self.range_first_seq.fetch_min(seq, Relaxed);
         self.range_largest_seq.fetch_max(seq, Relaxed);
-        let tombstone = RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
+        let (start, end) = (UserKey::new(start), UserKey::new(end));
+        let tombstone = RangeTombstone::of_stored(self.comparator(), start, end, seq);
         let bytes = self.range_dels.add(tombstone);
         self.arena().charge(bytes);
     }

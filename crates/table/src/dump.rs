@@ -239,10 +239,8 @@ fn index_text(table: &Table, out: &mut Vec<u8>) -> Result<Vec<BlockHandle>> {
 fn tombstone_text(table: &Table, out: &mut Vec<u8>) {
     let Some(tombstones) = table.range_tombstones_ref() else { return };
     put(out, &format!("Range deletions:\n{RULE}"));
-    for fragment in tombstones.fragments() {
-        for _ in &fragment.seqs {
-            entry_text(&fragment.start, "", &fragment.end, out);
-        }
+    for tombstone in tombstones.tombstones() {
+        entry_text(&tombstone.stored_start(), "", &tombstone.stored_end(), out);
     }
     put(out, "\n");
 }

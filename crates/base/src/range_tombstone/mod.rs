@@ -9,9 +9,11 @@
 //!
 //! Thread safety: [`FragmentedTombstones`] is immutable. Invariants: (1) fragments are sorted,
 //! non-empty and disjoint under the comparator they were built with, which every call must pass
-//! again; (2) a fragment's sequences are descending, distinct and at least one; (3) two fragments
-//! that touch have different sequences. Building costs O(n log n) plus the size of the result,
-//! which is quadratic only for deeply nested tombstones of different sequences.
+//! again; (2) a fragment's sequences are descending, distinct and at least one, or pairs of
+//! sequence and timestamp are distinct; (3) two fragments that touch have different sequences or
+//! timestamps; (4) if keys have timestamps, the ends of tombstones and fragments have the newest
+//! there can be: so a key is inside or not, at whatever time. Building costs O(n log n) plus the
+//! size of the result, which is quadratic only for deeply nested tombstones of different sequences.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -27,9 +29,36 @@ pub struct RangeTombstone {
     pub end: Vec<u8>,
     /// When the deletion was written.
     pub seq: SequenceNumber,
+    /// Its timestamp; empty if keys have none.
+    pub time: Vec<u8>,
 }
 
 impl RangeTombstone {
+    /// A deletion of `[start, end)`, keys as they are stored: with its timestamp, if they have any.
+    pub fn of_stored(
+        cmp: &Comparator,
+        start: UserKey<'_>,
+        end: UserKey<'_>,
+        seq: SequenceNumber,
+    ) -> Self {
+        let whole = |key| cmp.at_newest(cmp.without_timestamp(key).as_bytes());
+        let time = cmp.timestamp_of(start).to_vec();
+        RangeTombstone { start: whole(start), end: whole(end), seq, time }
+    }
+
+    /// The start as it is stored.
+    pub fn stored_start(&self) -> Vec<u8> {
+        self.at_time(&self.start)
+    }
+    /// The end as it is stored.
+    pub fn stored_end(&self) -> Vec<u8> {
+        self.at_time(&self.end)
+    }
+    fn at_time(&self, key: &[u8]) -> Vec<u8> {
+        let bare = key.len().saturating_sub(self.time.len());
+        [&key[..bare], &self.time].concat()
+    }
+
     /// First user key that is deleted.
     #[inline]
     pub fn start(&self) -> UserKey<'_> {
@@ -51,6 +80,8 @@ pub struct Fragment {
     pub end: Vec<u8>,
     /// Sequences of the tombstones over it, newest first, without repetition.
     pub seqs: Vec<SequenceNumber>,
+    /// Their timestamps; empty if keys have none.
+    pub times: Vec<Vec<u8>>,
 }
 
 impl Fragment {
@@ -64,6 +95,20 @@ impl Fragment {
     pub fn end(&self) -> UserKey<'_> {
         UserKey::new(&self.end)
     }
+    /// The sequence and the timestamp of each tombstone over it, newest first.
+    pub fn tombstones(&self) -> impl Iterator<Item = (SequenceNumber, &[u8])> {
+        let time = |n| self.times.get(n).map_or(&[][..], Vec::as_slice);
+        self.seqs.iter().enumerate().map(move |(n, &seq)| (seq, time(n)))
+    }
+
+    /// The newest sequence at or below `upper` of a tombstone whose timestamp is `wanted`; 0 if
+    /// there is none.
+    #[cold]
+    fn newest_of(&self, upper: SequenceNumber, wanted: impl Fn(&[u8]) -> bool) -> SequenceNumber {
+        let seen = |(seq, time): &(SequenceNumber, &[u8])| *seq <= upper && wanted(time);
+        self.tombstones().find(seen).map_or(0, |(seq, _)| seq)
+    }
+
     /// The newest sequence at or below `upper`; 0 if there is none.
     #[inline]
     pub fn newest_at(&self, upper: SequenceNumber) -> SequenceNumber {
@@ -88,7 +133,7 @@ pub struct FragmentedTombstones {
 /// Where a tombstone begins or ends in the sweep.
 struct Edge<'a> {
     key: UserKey<'a>,
-    seq: SequenceNumber,
+    which: (Reverse<SequenceNumber>, &'a [u8]),
     begins: bool,
 }
 
@@ -118,8 +163,6 @@ impl FragmentedTombstones {
             .windows(2)
             .all(|pair| cmp.compare(pair[0].end(), pair[1].start()) == Ordering::Less);
         let fragments = if disjoint {
-            let whole =
-                |t: RangeTombstone| Fragment { start: t.start, end: t.end, seqs: vec![t.seq] };
             tombstones.into_iter().map(whole).collect()
         } else {
             sweep(&tombstones, cmp, seqs_max)?
@@ -141,6 +184,16 @@ impl FragmentedTombstones {
         self.tombstones
     }
 
+    /// All fragments as tombstones, one for each sequence and timestamp.
+    pub fn tombstones(&self) -> impl Iterator<Item = RangeTombstone> {
+        self.fragments.iter().flat_map(|fragment| {
+            fragment.tombstones().map(|(seq, time)| {
+                let (start, end) = (fragment.start.clone(), fragment.end.clone());
+                RangeTombstone { start, end, seq, time: time.to_vec() }
+            })
+        })
+    }
+
     /// Index of the first fragment that ends after `user_key`: the one that covers it, else the
     /// next one; the number of fragments if there is none.
     #[inline]
@@ -156,7 +209,8 @@ impl FragmentedTombstones {
     }
 
     /// The newest sequence at or below `upper` of a tombstone over `user_key`; 0 if there is none.
-    /// An entry of that key is deleted if its own sequence is lower than the result.
+    /// An entry of that key is deleted if its own sequence is lower than the result. The timestamp
+    /// of `user_key` is a reader's: newer tombstones are not seen.
     #[inline]
     pub fn max_covering_seq(
         &self,
@@ -167,16 +221,47 @@ impl FragmentedTombstones {
         if self.is_empty() {
             return 0;
         }
-        self.covering(cmp, user_key).map_or(0, |fragment| fragment.newest_at(upper))
+        let Some(fragment) = self.covering(cmp, user_key) else { return 0 };
+        if fragment.times.is_empty() {
+            return fragment.newest_at(upper);
+        }
+        let now = cmp.timestamp_of(user_key);
+        fragment.newest_of(upper, |time| cmp.compare_timestamp(time, now).is_le())
+    }
+
+    /// As `max_covering_seq`, of the tombstones whose timestamps are `wanted`, whatever the key's.
+    pub fn max_covering_seq_of(
+        &self,
+        cmp: &Comparator,
+        user_key: UserKey<'_>,
+        upper: SequenceNumber,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> SequenceNumber {
+        self.covering(cmp, user_key).map_or(0, |fragment| fragment.newest_of(upper, wanted))
     }
 
     /// Heap bytes held, for accounting.
     pub fn memory_bytes(&self) -> usize {
-        let one = |f: &Fragment| f.start.capacity() + f.end.capacity() + 8 * f.seqs.capacity();
+        let times =
+            |f: &Fragment| f.times.iter().map(|t| t.capacity() + size_of::<Vec<u8>>()).sum();
+        let one = |f: &Fragment| {
+            let times: usize = times(f);
+            f.start.capacity() + f.end.capacity() + 8 * f.seqs.capacity() + times
+        };
         self.fragments.capacity() * size_of::<Fragment>()
             + self.fragments.iter().map(one).sum::<usize>()
     }
 }
+
+/// A tombstone that overlaps no other.
+fn whole(tombstone: RangeTombstone) -> Fragment {
+    let RangeTombstone { start, end, seq, time } = tombstone;
+    let times = if time.is_empty() { Vec::new() } else { vec![time] };
+    Fragment { start, end, seqs: vec![seq], times }
+}
+
+/// The tombstones that are open, newest first: how many of each sequence and timestamp.
+type Open<'a> = BTreeMap<(Reverse<SequenceNumber>, &'a [u8]), usize>;
 
 /// Walks all starts and ends in key order and emits a fragment between neighbours whenever some
 /// tombstone is open there. `None` if that takes more than `seqs_max` sequences.
@@ -187,11 +272,12 @@ fn sweep(
 ) -> Option<Vec<Fragment>> {
     let mut edges: Vec<Edge<'_>> = Vec::with_capacity(2 * tombstones.len());
     for t in tombstones {
-        edges.push(Edge { key: t.start(), seq: t.seq, begins: true });
-        edges.push(Edge { key: t.end(), seq: t.seq, begins: false });
+        let which = (Reverse(t.seq), &t.time[..]);
+        edges.push(Edge { key: t.start(), which, begins: true });
+        edges.push(Edge { key: t.end(), which, begins: false });
     }
     edges.sort_by(|a, b| cmp.compare(a.key, b.key));
-    let mut open: BTreeMap<Reverse<SequenceNumber>, usize> = BTreeMap::new();
+    let mut open = Open::new();
     let mut fragments: Vec<Fragment> = Vec::new();
     let mut previous = UserKey::new(&[]);
     for edge in &edges {
@@ -202,11 +288,11 @@ fn sweep(
         }
         previous = edge.key;
         if edge.begins {
-            *open.entry(Reverse(edge.seq)).or_default() += 1;
-        } else if let Some(times) = open.get_mut(&Reverse(edge.seq)) {
-            *times -= 1;
-            if *times == 0 {
-                open.remove(&Reverse(edge.seq));
+            *open.entry(edge.which).or_default() += 1;
+        } else if let Some(count) = open.get_mut(&edge.which) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&edge.which);
             }
         }
     }
@@ -215,21 +301,20 @@ fn sweep(
 }
 
 /// Appends `[start, end)`, or lengthens the last fragment if that keeps invariant 3.
-fn emit(
-    fragments: &mut Vec<Fragment>,
-    start: UserKey<'_>,
-    end: UserKey<'_>,
-    open: &BTreeMap<Reverse<SequenceNumber>, usize>,
-) {
-    let seqs = open.keys().map(|Reverse(seq)| *seq);
+fn emit(fragments: &mut Vec<Fragment>, start: UserKey<'_>, end: UserKey<'_>, open: &Open<'_>) {
+    let seqs = open.keys().map(|(Reverse(seq), _)| *seq);
+    let times = open.keys().map(|(_, time)| *time).filter(|time| !time.is_empty());
     if let Some(last) = fragments.last_mut()
         && last.end == start.as_bytes()
         && last.seqs.iter().copied().eq(seqs.clone())
+        && last.times.iter().map(Vec::as_slice).eq(times.clone())
     {
         last.end = end.to_vec();
         return;
     }
-    fragments.push(Fragment { start: start.to_vec(), end: end.to_vec(), seqs: seqs.collect() });
+    let times = times.map(<[u8]>::to_vec).collect();
+    let (start, end) = (start.to_vec(), end.to_vec());
+    fragments.push(Fragment { start, end, seqs: seqs.collect(), times });
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::key::MAX_SEQUENCE;
 use crate::random::Rng;
 
 fn tombstone(start: &str, end: &str, seq: u64) -> RangeTombstone {
-    RangeTombstone { start: start.into(), end: end.into(), seq }
+    RangeTombstone { start: start.into(), end: end.into(), seq, time: Vec::new() }
 }
 
 fn show(set: &FragmentedTombstones) -> String {
@@ -96,7 +96,7 @@ fn agrees_with_the_definition() {
             let list: Vec<RangeTombstone> = (0..rng.uniform(25))
                 .map(|_| {
                     let (start, end) = (key(&mut rng), key(&mut rng));
-                    RangeTombstone { start, end, seq: 1 + rng.uniform(30) }
+                    RangeTombstone { start, end, seq: 1 + rng.uniform(30), time: Vec::new() }
                 })
                 .collect();
             let set = FragmentedTombstones::build(list.clone(), &cmp);
@@ -140,7 +140,12 @@ fn check_invariants(set: &FragmentedTombstones, cmp: &Comparator) {
 fn many_overlapping_pairs() {
     let key = |i: u64| format!("{i:08}").into_bytes();
     let n = 100_000u64;
-    let list = (0..n).map(|i| RangeTombstone { start: key(i), end: key(i + 2), seq: i + 1 });
+    let list = (0..n).map(|i| RangeTombstone {
+        start: key(i),
+        end: key(i + 2),
+        seq: i + 1,
+        time: Vec::new(),
+    });
     let set = FragmentedTombstones::build(list.collect(), &Comparator::Bytewise);
     assert_eq!(set.fragments().len() as u64, n + 1);
     for i in [0, 1, 500, n - 1, n] {

@@ -3,7 +3,10 @@
 //!
 //! Thread safety: one task at a time.
 
-use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pumice::{BatchRecord, ColumnFamily, Comparator, CustomComparator, Result, WriteBatch};
 use pumice_base::key::ValueType;
 
 /// A batch.
@@ -13,6 +16,8 @@ pub struct Batch {
     pub updates: WriteBatch,
     /// Most bytes of all updates; 0 for no limit.
     bytes_max: usize,
+    /// The order of the default family's keys, if they have timestamps.
+    default_order: Option<Comparator>,
 }
 
 /// One update that a walk meets.
@@ -34,13 +39,19 @@ impl Batch {
     pub fn with_limit(reserved: usize, bytes_max: usize) -> Batch {
         // A caller's mistake must not become an allocation that fails.
         let reserved = reserved.min(64 << 20);
-        Batch { updates: WriteBatch::with_capacity(reserved), bytes_max }
+        Batch { updates: WriteBatch::with_capacity(reserved), bytes_max, default_order: None }
+    }
+
+    /// Keys of the default family get so many zeros for a timestamp, unless that is 0.
+    #[must_use]
+    pub fn with_default_timestamps(self, size: usize) -> Batch {
+        Batch { default_order: (size > 0).then(|| sized(size)), ..self }
     }
 
     /// A batch with these bytes. If they are none it has no updates, and its write is the error.
     pub fn from_data(data: &[u8]) -> Batch {
         let updates = WriteBatch::from_data(data).unwrap_or_else(WriteBatch::refusing);
-        Batch { updates, bytes_max: 0 }
+        Batch { updates, ..Batch::default() }
     }
 
     /// The batch of a log's record, to be read: with records of transactions it cannot be written.
@@ -48,7 +59,7 @@ impl Batch {
     /// # Errors
     /// Corruption if the bytes are none.
     pub fn from_log(record: &[u8]) -> Result<Batch> {
-        Ok(Batch { updates: WriteBatch::from_log(record.to_vec())?, bytes_max: 0 })
+        Ok(Batch { updates: WriteBatch::from_log(record.to_vec())?, ..Batch::default() })
     }
 
     /// Takes at most so many bytes from now on; 0 for no limit.
@@ -82,7 +93,10 @@ impl Batch {
     ) -> bool {
         match cf {
             Some(cf) => self.add(|updates| add(updates, Family::Handle(cf))),
-            None => self.add(|updates| add(updates, Family::Default)),
+            None => {
+                let order = self.default_order.clone();
+                self.add(|updates| add(updates, Family::Default(order.as_ref())))
+            }
         }
     }
 
@@ -125,8 +139,8 @@ pub fn walk(updates: &WriteBatch, families: bool, mut see: impl FnMut(u32, Updat
 /// can be written to any database that has such a family, for example to one that was opened again.
 #[derive(Clone, Copy, Debug)]
 pub enum Family<'a> {
-    /// The default one.
-    Default,
+    /// The default one, and the order of its keys if that is known.
+    Default(Option<&'a Comparator>),
     /// That of a handle.
     Handle(&'a ColumnFamily),
 }
@@ -134,10 +148,35 @@ pub enum Family<'a> {
 impl pumice::UpdateFamily for Family<'_> {
     fn family_id(&self) -> u32 {
         match self {
-            Family::Default => 0,
+            Family::Default(_) => 0,
             Family::Handle(cf) => cf.id(),
         }
     }
+    fn order(&self) -> Option<&Comparator> {
+        match self {
+            Family::Default(order) => *order,
+            Family::Handle(cf) => pumice::UpdateFamily::order(*cf),
+        }
+    }
+}
+
+/// An order of keys with timestamps of that size, of which nothing else is asked.
+struct Sized(usize);
+
+impl CustomComparator for Sized {
+    fn name(&self) -> &str {
+        "timestamps"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+    fn timestamp_size(&self) -> usize {
+        self.0
+    }
+}
+
+fn sized(size: usize) -> Comparator {
+    Comparator::Custom(Arc::new(Sized(size)))
 }
 
 #[cfg(test)]

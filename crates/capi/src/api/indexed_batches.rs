@@ -42,8 +42,15 @@ fn add(
     cf: Option<&Family>,
     add: impl FnOnce(&mut WriteBatchWithIndex, In<'_>) -> Result<()>,
 ) {
-    let cf = cf.map_or(In::Default, |cf| In::Handle(&cf.0));
-    batch.with_mut(|batch| add(batch, cf)).ok();
+    batch
+        .with_mut(|batch| {
+            // The order that it was made with says whether keys of the default family have
+            // timestamps.
+            let order = batch.backup_comparator().clone();
+            let timed = (order.timestamp_size() > 0).then_some(&order);
+            add(batch, cf.map_or(In::Default(timed), |cf| In::Handle(&cf.0)))
+        })
+        .ok();
 }
 
 /// A cursor over the batch and `base`, which it takes over.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use pumice::{ColumnFamily, PinnedSlice, Result, WriteBatch};
+use pumice::{ColumnFamily, PinnedSlice, Result, SharedBatch, WriteBatch};
 use pumice_binding::batch::Batch;
 use pumice_binding::cursor::Iterator;
 use pumice_binding::database::Database;
@@ -199,6 +199,14 @@ c_api! {
         batch: &mut Batch, timestamp: Bytes, state: State, size: TimestampSizeFn, errptr: Fail
     ) {
         batch.updates.update_timestamps(timestamp, |cf| timestamp_size(size, state, cf))
+    }
+
+    fn rocksdb_writebatch_wi_update_timestamps(
+        batch: &SharedBatch, timestamp: Bytes, state: State, size: TimestampSizeFn, errptr: Fail
+    ) {
+        batch.with_mut(|batch| {
+            batch.update_timestamps(timestamp, |cf| timestamp_size(size, state, cf))
+        })
     }
 
     fn rocksdb_sstfilewriter_put_with_ts(

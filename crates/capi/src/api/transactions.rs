@@ -163,6 +163,16 @@ c_api! {
         transaction.transaction.rollback()
     }
 
+    fn rocksdb_transaction_set_commit_timestamp(transaction: &OpenTransaction, timestamp: u64) {
+        transaction.transaction.set_commit_timestamp(timestamp).ok();
+    }
+
+    fn rocksdb_transaction_set_read_timestamp_for_validation(
+        transaction: &OpenTransaction, timestamp: u64
+    ) {
+        transaction.transaction.set_read_timestamp_for_validation(timestamp).ok();
+    }
+
     fn rocksdb_transaction_set_savepoint(transaction: &OpenTransaction) {
         transaction.transaction.set_save_point();
     }

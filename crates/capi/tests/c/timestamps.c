@@ -105,11 +105,36 @@ static void many(rocksdb_t* db, int time) {
   }
 }
 
+static size_t size_of(void* state, uint32_t cf) {
+  (void)state;
+  (void)cf;
+  return 8;
+}
+
 static void batches(rocksdb_t* db, rocksdb_column_family_handle_t* cf) {
   rocksdb_writebatch_t* b = rocksdb_writebatch_create();
   rocksdb_writebatch_put_cf_with_ts(b, cf, "batch", 5, at(7), 8, "7", 1);
   rocksdb_writebatch_delete_cf_with_ts(b, cf, "b", 1, at(7), 8);
   rocksdb_writebatch_singledelete_cf_with_ts(b, cf, "c", 1, at(7), 8);
+  rocksdb_write(db, w, b, &err);
+  said("write");
+  rocksdb_writebatch_destroy(b);
+
+  b = rocksdb_writebatch_create_with_params(0, 0, 0, 8);
+  rocksdb_writebatch_put_cf(b, cf, "later", 5, "put", 3);
+  rocksdb_writebatch_put(b, "default", 7, "put", 3);
+  rocksdb_writebatch_delete_cf(b, cf, "a", 1);
+  rocksdb_writebatch_singledelete_cf(b, cf, "none", 4);
+  rocksdb_writebatch_delete_range_cf(b, cf, "m", 1, "n", 1);
+  size_t n;
+  rocksdb_writebatch_data(b, &n);
+  printf("bytes %zu\n", n);
+  rocksdb_write(db, w, b, &err);
+  said("write without times");
+  rocksdb_writebatch_update_timestamps(b, at(7), 3, NULL, size_of, &err);
+  said("short time");
+  rocksdb_writebatch_update_timestamps(b, at(7), 8, NULL, size_of, &err);
+  said("times");
   rocksdb_write(db, w, b, &err);
   said("write");
   rocksdb_writebatch_destroy(b);

@@ -245,6 +245,21 @@ fn exports_are_exchanged() {
     assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
 }
 
+/// What one library prepared and committed at times, the other goes on with.
+#[test]
+fn timed_transactions_are_exchanged() {
+    let printed = exchanged("timed_transactions", ["write", "read"]);
+    for way in &printed {
+        for (own, theirs) in way.iter().zip(&printed[0]) {
+            for (own, theirs) in own.lines().zip(theirs.lines()) {
+                assert_eq!(own, theirs, "{way:#?}");
+            }
+        }
+    }
+    assert!(printed[0][1].contains("prepared 1"), "{printed:#?}");
+    assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
+}
+
 /// Each library places tables as the other does, and goes on with what the other wrote.
 #[test]
 fn paths_are_exchanged() {

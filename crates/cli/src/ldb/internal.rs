@@ -228,6 +228,7 @@ fn read_log(
                     start: key.to_vec(),
                     end: value.to_vec(),
                     seq: sequence,
+                    time: Vec::new(),
                 });
             } else if column_family == id {
                 out.push((internal_key(key, sequence, value_type), value.to_vec()));

@@ -57,7 +57,7 @@ fn add(
     cf: Option<&Family>,
     add: impl FnOnce(&mut WriteBatchWithIndex, In<'_>) -> pumice::Result<()>,
 ) -> Result<()> {
-    let cf = cf.map_or(In::Default, |cf| In::Handle(&cf.0));
+    let cf = cf.map_or(In::Default(None), |cf| In::Handle(&cf.0));
     Ok(batch.with_mut(|batch| add(batch, cf))?)
 }
 

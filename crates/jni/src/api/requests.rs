@@ -1,12 +1,13 @@
 //! Options of reads, writes and compression.
 
+use jni_sys::jvalue;
 use pumice::{CompressionOptions, Snapshot};
 use pumice_binding::env::Env as Files;
 use pumice_binding::requests::BackupOptions;
 use pumice_binding::store::{Fields, Store};
 
 use crate::ffi::call::Result;
-use crate::ffi::env::Env;
+use crate::ffi::env::{Env, Object};
 use crate::ffi::into::New;
 use crate::objects::{Compression, Limiter, ReadOptions, Slice, Values, WriteOptions};
 
@@ -84,14 +85,38 @@ pub fn upper(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
     Ok(options.handles[2])
 }
 
-/// Java: ReadOptions.setTimestamp
+/// Java: ReadOptions.setTimestamp 0 1 1
 pub fn set_timestamp(
     _env: Env<'_>,
     options: &mut ReadOptions,
     timestamp: Option<&Slice>,
+    handle: i64,
 ) -> Result<()> {
     options.values.set_timestamp(bytes(timestamp));
+    options.handles[3] = handle;
     Ok(())
+}
+
+/// Java: ReadOptions.timestamp
+pub fn timestamp(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
+    Ok(options.handles[3])
+}
+
+/// Java: ReadOptions.setIterStartTs 0 1 1
+pub fn set_iter_start(
+    _env: Env<'_>,
+    options: &mut ReadOptions,
+    timestamp: Option<&Slice>,
+    handle: i64,
+) -> Result<()> {
+    options.start_timestamp = bytes(timestamp);
+    options.handles[4] = handle;
+    Ok(())
+}
+
+/// Java: ReadOptions.iterStartTs
+pub fn iter_start(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
+    Ok(options.handles[4])
 }
 
 /// Java: WriteOptions.newWriteOptions
@@ -124,6 +149,26 @@ pub fn new_ingest(
         .with("allow_global_seqno", u64::from(allow_global_seqno))
         .with("allow_blocking_flush", u64::from(allow_blocking_flush));
     Ok(New(Values(store)))
+}
+
+/// Java: CompactRangeOptions.setFullHistoryTSLow
+pub fn set_history_low(_env: Env<'_>, options: &mut Values, start: i64, range: i64) -> Result<()> {
+    // Timestamps of 16 bytes, as RocksDB makes them of the two.
+    let low = [start.to_le_bytes(), range.to_le_bytes()].concat();
+    options.store_mut().put_text("full_history_ts_low", low);
+    Ok(())
+}
+
+/// Java: CompactRangeOptions.fullHistoryTSLow
+pub fn history_low<'a>(env: Env<'a>, options: &Values) -> Result<Option<Object<'a>>> {
+    let Some((start, range)) = options.store().text("full_history_ts_low").split_first_chunk()
+    else {
+        return Ok(None);
+    };
+    let range = range.first_chunk().copied().unwrap_or_default();
+    let number = |bytes| jvalue { j: i64::from_le_bytes(bytes) };
+    let arguments = [number(*start), number(range)];
+    env.construct("org/rocksdb/CompactRangeOptions$Timestamp", "(JJ)V", &arguments).map(Some)
 }
 
 /// Java: EnvOptions.newEnvOptions (J) -

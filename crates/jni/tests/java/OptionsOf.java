@@ -35,6 +35,19 @@ public class OptionsOf {
         return null;
     }
 
+    static void timestamps() {
+        try (CompactRangeOptions compact = new CompactRangeOptions(); Slice time = new Slice("12345678"); ReadOptions read = new ReadOptions()) {
+            System.out.println("low " + compact.fullHistoryTSLow());
+            compact.setFullHistoryTSLow(new CompactRangeOptions.Timestamp(5, 7));
+            System.out.println("low " + compact.fullHistoryTSLow().start + " " + compact.fullHistoryTSLow().range);
+            System.out.println("times " + read.timestamp() + " " + read.iterStartTs());
+            read.setTimestamp(time).setIterStartTs(time);
+            System.out.println("times " + read.timestamp() + " " + read.iterStartTs());
+            read.setTimestamp(null).setIterStartTs(null);
+            System.out.println("times " + read.timestamp() + " " + read.iterStartTs());
+        }
+    }
+
     static String text(Throwable e) {
         Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
         return cause.getClass().getSimpleName() + ": " + cause.getMessage();
@@ -74,6 +87,7 @@ public class OptionsOf {
         show("WriteOptions", new WriteOptions());
         show("FlushOptions", new FlushOptions());
         show("CompactRangeOptions", new CompactRangeOptions());
+        timestamps();
         show("CompactionOptions", new CompactionOptions());
         show("IngestExternalFileOptions", new IngestExternalFileOptions());
         show("CompactionOptionsUniversal", new CompactionOptionsUniversal());

@@ -47,7 +47,10 @@ pub(super) struct Spot {
 #[derive(Clone)]
 pub(super) struct Family {
     id: u32,
+    /// Of keys without timestamps.
     comparator: Comparator,
+    /// Bytes of the timestamps that keys end with in the batch.
+    timestamp_size: usize,
     blocks: Vec<Vec<Entry>>,
 }
 
@@ -72,6 +75,11 @@ impl Index {
         self.changes += 1;
     }
 
+    /// The order of families that were given none.
+    pub fn backup_comparator(&self) -> &Comparator {
+        &self.backup_comparator
+    }
+
     /// See invariant 3.
     pub fn changes(&self) -> u64 {
         self.changes
@@ -87,8 +95,8 @@ impl Index {
     /// order, before a handle of the family was used, are put into this one.
     pub fn learn_order(&mut self, id: u32, comparator: &Comparator, rep: &[u8]) {
         match self.families.binary_search_by_key(&id, |family| family.id) {
-            Err(at) => self.families.insert(at, Family::new(id, comparator.clone())),
-            Ok(at) if self.families[at].comparator.name() != comparator.name() => {
+            Err(at) => self.families.insert(at, Family::new(id, comparator)),
+            Ok(at) if !self.families[at].has_order(comparator) => {
                 self.families[at].sort_by(comparator, rep);
                 self.changes += 1;
             }
@@ -109,19 +117,20 @@ impl Index {
         // The key is a part of the record.
         let start = key.as_ptr().addr() - rep.as_ptr().addr();
         let place = |at: usize| u32::try_from(at).map_err(|_| malformed());
-        let entry = Entry {
-            record: place(record)?,
-            key: place(start)?,
-            key_bytes: place(key.len())?,
-            value_type,
-        };
         let at = match self.families.binary_search_by_key(&column_family, |family| family.id) {
             Ok(at) => at,
             Err(at) => {
-                let order = self.backup_comparator.clone();
-                self.families.insert(at, Family::new(column_family, order));
+                let order = self.backup_comparator.without_timestamps();
+                self.families.insert(at, Family::new(column_family, &order));
                 at
             }
+        };
+        let bare = key.len().saturating_sub(self.families[at].timestamp_size);
+        let entry = Entry {
+            record: place(record)?,
+            key: place(start)?,
+            key_bytes: place(bare)?,
+            value_type,
         };
         self.changes += 1;
         self.families[at].add(rep, entry, self.overwrite_key);
@@ -152,8 +161,21 @@ impl Index {
 }
 
 impl Family {
-    fn new(id: u32, comparator: Comparator) -> Self {
-        Family { id, comparator, blocks: Vec::new() }
+    fn new(id: u32, comparator: &Comparator) -> Self {
+        let timestamp_size = comparator.timestamp_size();
+        let comparator = comparator.without_timestamps();
+        Family { id, comparator, timestamp_size, blocks: Vec::new() }
+    }
+
+    /// Its keys are known to be in this order.
+    fn has_order(&self, comparator: &Comparator) -> bool {
+        match comparator.timestamp_size() {
+            0 => self.timestamp_size == 0 && self.comparator.name() == comparator.name(),
+            size => {
+                self.timestamp_size == size
+                    && self.comparator.name() == comparator.without_timestamps().name()
+            }
+        }
     }
 
     /// The order of its keys.
@@ -200,7 +222,9 @@ impl Family {
     }
 
     fn sort_by(&mut self, comparator: &Comparator, rep: &[u8]) {
-        self.comparator = comparator.clone();
+        self.comparator = comparator.without_timestamps();
+        self.timestamp_size = comparator.timestamp_size();
+        let comparator = &self.comparator;
         let mut all: Vec<Entry> = self.blocks.drain(..).flatten().collect();
         all.sort_by(|one, other| {
             let keys = comparator.compare(UserKey::new(one.key(rep)), UserKey::new(other.key(rep)));

@@ -245,6 +245,7 @@ impl WriteBatchWithIndex {
         cf: &ColumnFamily,
         key: &[u8],
     ) -> Result<Option<W>> {
+        check_timestamp(cf, options)?;
         let latest = self.latest(cf.id(), key)?;
         if latest.is_absent() {
             return W::read(store, options, cf, key);
@@ -265,7 +266,8 @@ impl WriteBatchWithIndex {
         let mut answers: Vec<Option<Result<Option<W>>>> = Vec::with_capacity(keys.len());
         let mut open = Vec::new();
         for &(cf, key) in keys {
-            answers.push(match self.latest(cf.id(), key) {
+            let latest = check_timestamp(cf, options).and_then(|()| self.latest(cf.id(), key));
+            answers.push(match latest {
                 Err(error) => Some(Err(error)),
                 Ok(latest) if latest.base == Base::Open => {
                     open.push((answers.len(), latest.operands));
@@ -289,6 +291,14 @@ impl WriteBatchWithIndex {
         }
         let missing = || Err(Error::corruption("a store answered fewer keys than it was asked"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
+    }
+}
+
+/// Refuses a read of a family with timestamps that has none.
+fn check_timestamp(cf: &ColumnFamily, options: &ReadOptions) -> Result<()> {
+    match cf.data.timestamp_size > 0 && options.timestamp.is_none() {
+        true => Err(Error::invalid_argument("Must specify timestamp")),
+        false => Ok(()),
     }
 }
 

@@ -15,8 +15,9 @@
 //! Behaviour and texts are those of RocksDB's class of the same name. Thread safety: a plain value,
 //! `Send + Sync`; mutate through `&mut`. Invariants: (1) the index has an entry for every record
 //! that the newest state of a key needs, and no entry beyond the batch's end; (2) a write that
-//! fails leaves batch and index as they were. Not here: range deletions, which are refused, as in
-//! RocksDB.
+//! fails leaves batch and index as they were; (3) keys of the index have no timestamps, whether or
+//! not those in the batch, which end with zeros at first, have got theirs. Not here: range
+//! deletions, which are refused, as in RocksDB.
 
 mod index;
 pub(crate) mod lookup;
@@ -139,6 +140,11 @@ impl WriteBatchWithIndex {
     /// Whether later updates can be read back; without it they are only written.
     pub(crate) fn set_indexing(&mut self, indexing: bool) {
         self.indexing = indexing;
+    }
+
+    /// The order of keys in families that updates name by their id alone.
+    pub fn backup_comparator(&self) -> &Comparator {
+        self.index.backup_comparator()
     }
 
     /// The batch without its index.
@@ -324,6 +330,18 @@ impl WriteBatchWithIndex {
         self.batch.try_add(self.max_bytes, |batch| batch.put_log_data(blob))
     }
 
+    /// [`WriteBatch::update_timestamps`]. Reads of the batch show keys without timestamps.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn update_timestamps(
+        &mut self,
+        timestamp: &[u8],
+        timestamp_size: impl Fn(u32) -> Option<usize>,
+    ) -> Result<()> {
+        self.batch.update_timestamps(timestamp, timestamp_size)
+    }
+
     /// Remembers the present state, for [`WriteBatchWithIndex::rollback_to_save_point`].
     pub fn set_save_point(&mut self) {
         self.batch.set_save_point();
@@ -347,11 +365,8 @@ impl WriteBatchWithIndex {
 
     /// Adds one record, and its entry.
     fn add(&mut self, cf: &impl UpdateFamily, add: impl FnOnce(&mut WriteBatch)) -> Result<()> {
-        if let Some(handle) = cf.handle() {
-            if handle.data.timestamp_size > 0 {
-                return Err(no_timestamps(handle));
-            }
-            self.index.learn_order(handle.id(), handle.data.comparator(), self.batch.data());
+        if let Some(order) = cf.order() {
+            self.index.learn_order(cf.family_id(), order, self.batch.data());
         }
         let record = self.batch.data_bytes();
         self.batch.try_add(self.max_bytes, add)?;
@@ -362,23 +377,16 @@ impl WriteBatchWithIndex {
     }
 }
 
-#[cold]
-pub(crate) fn no_timestamps(cf: &ColumnFamily) -> Error {
-    Error::not_supported(format!(
-        "batches that are read, and transactions, in column family {}, which enables timestamp",
-        cf.name()
-    ))
-}
-
-/// A family of an update, borrowed: its handle if there is one.
+/// A family of an update, borrowed: what is known of it.
 struct ById<'a> {
     id: u32,
     handle: Option<&'a ColumnFamily>,
+    order: Option<&'a Comparator>,
 }
 
 impl<'a> ById<'a> {
     fn of(family: &'a impl UpdateFamily) -> Self {
-        ById { id: family.family_id(), handle: family.handle() }
+        ById { id: family.family_id(), handle: family.handle(), order: family.order() }
     }
 }
 
@@ -388,6 +396,9 @@ impl UpdateFamily for ById<'_> {
     }
     fn handle(&self) -> Option<&ColumnFamily> {
         self.handle
+    }
+    fn order(&self) -> Option<&Comparator> {
+        self.order
     }
 }
 

@@ -127,9 +127,10 @@ impl<'b> WriteBatchIndexIterator<'b> {
     /// Corruption if the batch was changed without its index.
     pub fn entry(&self) -> Option<Result<WriteBatchEntry<'b>>> {
         let (family, spot) = self.position()?;
-        let place = family.get(spot)?.record as usize;
-        Some(record_at(self.batch.data(), place).and_then(|record| match record {
-            BatchRecord::Entry { value_type, key, value, .. } => {
+        let (entry, rep) = (family.get(spot)?, self.batch.data());
+        Some(record_at(rep, entry.record as usize).and_then(|record| match record {
+            BatchRecord::Entry { value_type, value, .. } => {
+                let key = entry.key(rep);
                 Ok(WriteBatchEntry { write_type: write_type(value_type)?, key, value })
             }
             BatchRecord::LogData(_) | BatchRecord::Marker(..) => Err(wrong_entry()),

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use pumice_base::coding::put_length_prefixed;
+use pumice_base::coding::{Decoder, put_length_prefixed};
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, ValueType};
 use pumice_env::FileSystem;
@@ -130,27 +130,6 @@ pub(crate) struct Section {
     pub log: FileNumber,
 }
 
-/// Refuses a log record with a section that updates a `timed` column family, one whose keys have
-/// timestamps: the keys of a section have none before the commit says them.
-///
-/// # Errors
-/// NotSupported; Corruption.
-pub(crate) fn refuse_sections_of(record: &[u8], timed: impl Fn(u32) -> bool) -> Result<()> {
-    let mut inside = false;
-    for part in batch::records(record) {
-        match part? {
-            BatchRecord::Marker(ValueType::BeginPrepareXid, _) => inside = true,
-            BatchRecord::Marker(ValueType::EndPrepareXid, _) => inside = false,
-            BatchRecord::Entry { column_family, .. } if inside && timed(column_family) => {
-                let text = "records of transactions of keys with timestamps in a log";
-                return Err(Error::not_supported(text));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// The log record that prepares the transaction `name` with these updates, a batch in wire form.
 pub(crate) fn section(name: &[u8], updates: &[u8]) -> Vec<u8> {
     let records = updates.get(HEADER_LEN..).unwrap_or_default();
@@ -185,14 +164,15 @@ impl PreparedSections {
 
     /// Reads a log record: gives `insert` each update that is part of the database now, in the
     /// order of their sequence numbers, and keeps or forgets the sections that the record begins or
-    /// ends.
+    /// ends. An update of a section comes with the timestamp of its commit, if that has one: see
+    /// [`at_time`].
     ///
     /// # Errors
     /// Corruption; NotSupported for what is not of the policy WriteCommitted; those of `insert`.
     pub fn read(
         &mut self,
         record: &[u8],
-        mut insert: impl FnMut(BatchRecord<'_>) -> Result<()>,
+        mut insert: impl FnMut(Option<&[u8]>, BatchRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut parts = batch::records(record);
         let mut section: Option<Vec<u8>> = None;
@@ -218,12 +198,21 @@ impl PreparedSections {
                 (BatchRecord::Marker(ValueType::BeginPrepareXid, _), None) => {
                     section = Some(batch::header(0, 0).to_vec());
                 }
-                (BatchRecord::Marker(ValueType::CommitXid, name), None) => {
+                (
+                    BatchRecord::Marker(
+                        kind @ (ValueType::CommitXid | ValueType::CommitXidAndTimestamp),
+                        name,
+                    ),
+                    None,
+                ) => {
+                    let time = match kind {
+                        ValueType::CommitXid => None,
+                        _ => Decoder::new(&bytes[1..]).length_prefixed(),
+                    };
                     let section = self.0.remove(name).unwrap_or_default();
                     for part in batch::records(&section) {
-                        let part = part?;
-                        if matches!(part, BatchRecord::Entry { .. }) {
-                            insert(part)?;
+                        if let update @ BatchRecord::Entry { .. } = part? {
+                            insert(time, update)?;
                         }
                     }
                 }
@@ -231,7 +220,7 @@ impl PreparedSections {
                     drop(self.0.remove(name));
                 }
                 (BatchRecord::Marker(..), None) => return Err(refused()),
-                (update, None) => insert(update)?,
+                (update, None) => insert(None, update)?,
             }
         }
         section.map_or(Ok(()), |_| Err(endless()))
@@ -264,12 +253,25 @@ impl PreparedSections {
             while let Ok(Some(_)) = reader.read_record(&mut record) {
                 pumice_port::fiber::maybe_yield();
                 if batch::check(&record).is_ok() {
-                    sections.read(&record, |_| Ok(()))?;
+                    sections.read(&record, |_, _| Ok(()))?;
                 }
             }
         }
         Ok(sections)
     }
+}
+
+/// The key of a committed section's update: with the commit's timestamp, if its family has such.
+pub(crate) fn at_time<'k>(
+    key: &'k [u8],
+    time: Option<&[u8]>,
+    timestamp_size: usize,
+) -> Cow<'k, [u8]> {
+    let Some(time) = time.filter(|time| timestamp_size > 0 && timestamp_size == time.len()) else {
+        return Cow::Borrowed(key);
+    };
+    let bare = key.len().saturating_sub(time.len());
+    Cow::Owned([&key[..bare], time].concat())
 }
 
 #[cold]
@@ -318,7 +320,7 @@ mod tests {
     /// How many updates a record makes part of the database.
     fn read(sections: &mut PreparedSections, record: &[u8]) -> Result<u64> {
         let mut inserted = 0;
-        sections.read(record, |update| {
+        sections.read(record, |_, update| {
             assert!(matches!(update, BatchRecord::Entry { .. }));
             inserted += 1;
             Ok(())
@@ -357,12 +359,32 @@ mod tests {
         assert_eq!(read(&mut sections.clone(), &commit).unwrap(), 2);
         assert_eq!(read(&mut sections, &logged(0, &[ROLLBACK])).unwrap(), 0);
         assert!(sections.is_empty());
-        for strange in [&b"\x12"[..], b"\x13", b"\x15\x01t\x03xid"] {
+        for strange in [&b"\x12"[..], b"\x13"] {
             assert!(read(&mut sections, &logged(0, &[strange])).is_err());
         }
         for torn in [&[BEGIN, PUT][..], &[BEGIN, BEGIN, PUT, END], &[BEGIN, PUT, COMMIT, END]] {
             assert!(read(&mut sections, &logged(1, torn)).unwrap_err().is_corruption());
         }
+    }
+
+    /// Keys without a time have zeros in a section.
+    #[pumice_test_macros::test]
+    fn a_commit_at_a_time_gives_it_to_the_keys_of_families_with_such() {
+        let mut sections = PreparedSections::default();
+        let timed = b"\x05\x07\x02k\0\x01v";
+        let section = logged(2, &[BEGIN, PUT, timed, END]);
+        sections.read(&section, |_, _| Ok(())).unwrap();
+        let commit = logged(0, &[b"\x15\x01t\x03xid"]);
+        assert_eq!(sections.taken(&commit), 2);
+        let mut keys = Vec::new();
+        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
+            if let BatchRecord::Entry { column_family, key, .. } = update {
+                keys.push(at_time(key, time, usize::from(column_family == 7)).into_owned());
+            }
+            Ok(())
+        };
+        sections.read(&commit, insert).unwrap();
+        assert_eq!(keys, [b"k".to_vec(), b"kt".to_vec()]);
     }
 
     /// RocksDB writes a group of writers as one log record.

@@ -2,6 +2,8 @@
 //!
 //! Thread safety: plain values. It checks nothing: the batch and the write do.
 
+use pumice_base::Comparator;
+
 use crate::version::family::ColumnFamily;
 
 /// The column family of an update: a handle, or an id of the database that is written to, as
@@ -29,6 +31,11 @@ pub trait UpdateFamily {
     /// The database it belongs to; None for a bare id.
     fn handle(&self) -> Option<&ColumnFamily> {
         None
+    }
+    /// The order of its keys, if that is known. If they have timestamps, an update that has none
+    /// gets zeros, see [`WriteBatch::update_timestamps`](crate::WriteBatch::update_timestamps).
+    fn order(&self) -> Option<&Comparator> {
+        self.handle().map(|cf| cf.data.comparator())
     }
 }
 

@@ -500,9 +500,9 @@ impl Writer<'_> {
         let (left, done) = tombstones::surviving(
             list,
             self.job.cf.comparator(),
-            self.low.as_deref().map(UserKey::new),
-            high,
+            (self.low.as_deref().map(UserKey::new), high),
             &self.job.snapshots.sequences,
+            &self.job.times(),
             self.job.pick.bottommost,
         );
         self.dropped_tombstones += done;
@@ -520,7 +520,7 @@ impl Writer<'_> {
         }
         let Some(mut output) = self.output.take() else { return Ok(()) };
         for tombstone in &tombstones {
-            output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
+            output.add_tombstone(&self.job.cf, tombstone)?;
         }
         self.low = high;
         let written = output.finish(&*self.job.env, &self.job.cf)?;

@@ -288,6 +288,14 @@ impl At<'_> {
         self.update(|batch| batch.merge_cf_with_ts(&self.cf, key, &self.timestamp, operand))
     }
 
+    /// Deletes every key in `[begin, end)`.
+    ///
+    /// # Errors
+    /// As [`At::put`] and [`Db::delete_range`].
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.update(|batch| batch.delete_range_cf_with_ts(&self.cf, begin, end, &self.timestamp))
+    }
+
     /// Applies a batch whose updates were added without timestamps, through handles of their
     /// column families: those whose keys have timestamps happen at this time.
     ///

@@ -306,9 +306,7 @@ impl<'a> Replay<'a> {
             match reader.read_record(&mut record) {
                 Ok(Some(info)) => {
                     intact = info.end;
-                    if reader.timestamp_sizes().len() > self.timestamp_sizes.len() {
-                        self.timestamp_sizes.extend(reader.timestamp_sizes().iter().copied());
-                    }
+                    self.set_timestamp_sizes(reader.timestamp_sizes());
                     if let Some(predecessor) = Predecessor::parse(&record) {
                         self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
                         continue;
@@ -375,6 +373,13 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// The log has recorded these sizes of timestamps by the next record.
+    pub fn set_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) {
+        if sizes.len() != self.timestamp_sizes.len() {
+            self.timestamp_sizes = sizes.iter().copied().collect();
+        }
+    }
+
     /// Applies one record; false if it was skipped.
     pub fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
         if record.len() < batch::HEADER_LEN {
@@ -385,10 +390,6 @@ impl<'a> Replay<'a> {
             Err(_) if planted::is(Bug::TornBatchAccepted) => false,
             Err(error) => return self.bad_record(log, error),
         };
-        if markers {
-            let timed = |id| self.mems.get(&id).is_some_and(|mem| mem.timestamp_size() > 0);
-            two_phase::refuse_sections_of(record, timed)?;
-        }
         let taken = match markers {
             true => self.order.sections.taken(record),
             false => u64::from(batch::count(record)),
@@ -452,16 +453,21 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
-        let read = sections.read(record, |update| self.insert(log, &mut sequence, update));
+        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
+            self.insert(log, &mut sequence, time, update)
+        };
+        let read = sections.read(record, insert);
         self.order.sections = sections;
         read
     }
 
-    /// Inserts an update, whose sequence number is `next`; other records of a batch are none.
+    /// Inserts an update, whose sequence number is `next`, of a commit at `time`; other records of a
+    /// batch are none.
     fn insert(
         &mut self,
         log: FileNumber,
         next: &mut SequenceNumber,
+        time: Option<&[u8]>,
         entry: BatchRecord<'_>,
     ) -> Result<()> {
         let BatchRecord::Entry { column_family: id, value_type, key, value } = entry else {
@@ -478,7 +484,9 @@ impl<'a> Replay<'a> {
             if recorded != mem.timestamp_size() {
                 return Err(other_timestamps(id, recorded, mem.timestamp_size()));
             }
-            check_timed(mem, value_type, key)?;
+            let key = &two_phase::at_time(key, time, mem.timestamp_size());
+            let end = (value_type == ValueType::RangeDeletion).then_some(value);
+            check_timed(mem, key, end)?;
             mem.add(at, value_type, key, value)?;
             if mem.should_flush() && !self.db.dir.read_only && !self.full.contains(&id) {
                 self.full.push(id);
@@ -559,13 +567,10 @@ fn other_timestamps(id: u32, recorded: usize, expected: usize) -> Error {
 }
 
 /// Refuses what a memtable of keys with timestamps does not take.
-fn check_timed(mem: &MemTable, value_type: ValueType, key: &[u8]) -> Result<()> {
+fn check_timed(mem: &MemTable, key: &[u8], end: Option<&[u8]>) -> Result<()> {
     match mem.timestamp_size() {
         0 => Ok(()),
-        _ if value_type == ValueType::RangeDeletion => {
-            Err(Error::not_supported("deletions of ranges of keys with timestamps"))
-        }
-        size if key.len() < size => {
+        size if key.len() < size || end.is_some_and(|end| end.len() < size) => {
             Err(Error::corruption("a key in the log is shorter than its timestamp"))
         }
         _ => Ok(()),

@@ -32,7 +32,7 @@ use crate::commit::two_phase::PreparedSections;
 use crate::engine::DbInner;
 use crate::engine::found_files::{check_blob_file, check_length};
 use crate::engine::recovery::{Order, Replay};
-use crate::log_tail::follow::{LogFollower, LogSink};
+use crate::log_tail::follow::{LogFollower, LogSink, TimestampSizes};
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::manifest_tail::ManifestTail;
 use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
@@ -164,12 +164,6 @@ impl Family {
 /// As [`catch_up`].
 pub(crate) fn start(db: &DbInner) -> Result<()> {
     db.reports.info(format_args!("Opening the db in secondary mode"));
-    if let Some(timed) = db.cfs.load().all().find(|cf| cf.timestamp_size > 0) {
-        return Err(Error::not_supported(format!(
-            "secondary mode with column family {}, which enables timestamp",
-            timed.name
-        )));
-    }
     if db.options().max_open_files != -1 {
         db.reports.info(format_args!(
             "max_open_files is not -1: tables that the primary deletes are errors where they are \
@@ -438,7 +432,13 @@ impl Applying<'_> {
 }
 
 impl LogSink for Applying<'_> {
-    fn record(&mut self, number: FileNumber, record: &[u8]) -> Result<()> {
+    fn record(
+        &mut self,
+        number: FileNumber,
+        sizes: TimestampSizes<'_>,
+        record: &[u8],
+    ) -> Result<()> {
+        self.replay.set_timestamp_sizes(sizes);
         if let Some(predecessor) = Predecessor::parse(record) {
             return self.replay.check_predecessor(predecessor);
         }

@@ -166,8 +166,10 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        for t in surviving(list, cf.comparator(), None, None, &snapshots.sequences, false).0 {
-            output.add_tombstone(cf, &t.start, &t.end, t.seq)?;
+        let (all, times) = ((None, None), flushed.times());
+        let snapshots = &snapshots.sequences;
+        for tombstone in surviving(list, cf.comparator(), all, snapshots, &times, false).0 {
+            output.add_tombstone(cf, &tombstone)?;
         }
     }
     if output.is_empty() {

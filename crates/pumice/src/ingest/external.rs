@@ -268,9 +268,6 @@ fn check_properties(
             )));
         }
     };
-    if cf.timestamp_size > 0 && properties.num_range_deletions > 0 {
-        return Err(Error::not_supported("deletions of ranges of keys with timestamps"));
-    }
     if properties.user_timestamps_persisted == 0 {
         return Err(Error::not_supported("External file with user-defined timestamps stripped"));
     }
@@ -364,7 +361,7 @@ pub(crate) fn bounds(
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
     let order = |a: &[u8], b: &[u8]| cf.icmp.compare(InternalKey::new(a), InternalKey::new(b));
     for fragment in tombstones.fragments() {
-        let newest = fragment.seqs.iter().copied().max().unwrap_or(0);
+        let newest = fragment.seqs.first().copied().unwrap_or(0);
         if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {
             return Err(Error::corruption(
                 "External file has a range deletion with non zero sequence number.",

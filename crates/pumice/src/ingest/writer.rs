@@ -306,13 +306,27 @@ impl SstFileWriter {
     /// # Errors
     /// InvalidArgument if no file is open or `end` sorts before `begin`; I/O.
     pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        self.add_range(begin.as_ref(), end.as_ref())
+        self.add_range(begin.as_ref(), end.as_ref(), b"")
     }
 
-    fn add_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
-        if self.comparator().timestamp_size() > 0 {
-            return Err(Error::not_supported("deletions of ranges of keys with timestamps"));
+    /// Deletes every key in `[begin, end)` as of `timestamp`, see [`SstFileWriter::delete_range`].
+    ///
+    /// # Errors
+    /// As there; InvalidArgument if timestamps have another length.
+    pub fn delete_range_with_ts(
+        &mut self,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        timestamp: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add_range(begin.as_ref(), end.as_ref(), timestamp.as_ref())
+    }
+
+    fn add_range(&mut self, begin: &[u8], end: &[u8], timestamp: &[u8]) -> Result<()> {
+        if timestamp.len() != self.comparator().timestamp_size() {
+            return Err(Error::invalid_argument("Timestamp size mismatch"));
         }
+        let (begin, end) = (&[begin, timestamp].concat()[..], &[end, timestamp].concat()[..]);
         let order = self.order(begin, end);
         let limits = self.context.limits;
         check_not_forked()?;

@@ -7,16 +7,21 @@
 //! Thread safety: as point reads. Reads of tables may suspend. Writes that are not published yet
 //! count: a caller that must not see its own has none under way.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pumice_base::hash::hash64;
 use pumice_base::key::{self, InternalKey, MAX_SEQUENCE, ParsedInternalKey, UserKey};
 use pumice_base::planted::{self, Bug};
+use pumice_base::range_tombstone::{Fragment, FragmentedTombstones};
 use pumice_base::{Result, SequenceNumber};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{PinnedBlock, TableReadOptions};
 
+use crate::read::get::Hits;
+use crate::read::get::timed::get_at;
+use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -67,6 +72,44 @@ pub(crate) fn newer_than(
             false => Newer::No,
         }),
     }
+}
+
+/// The newest timestamp of `key`, of whatever type its version is, or of a deletion of a range over
+/// it; None if there is none. `key` has the newest timestamp that there can be.
+///
+/// # Errors
+/// I/O errors and Corruption of tables.
+pub(crate) fn newest_time(
+    cf: &CfData,
+    view: &SuperVersion,
+    key: &[u8],
+    options: &TableReadOptions,
+) -> Result<Option<Vec<u8>>> {
+    let (order, key) = (cf.comparator(), UserKey::new(key));
+    let (found_at, mut hits) = (RefCell::default(), Hits::default());
+    get_at::<PinnedSlice>(cf, view, options, (MAX_SEQUENCE, key.as_bytes()), &found_at, &mut hits)?;
+    let mut newest = Some(found_at.into_inner()).filter(|time| !time.is_empty());
+    let mut note = |list: &FragmentedTombstones| {
+        for (_, time) in list.covering(order, key).into_iter().flat_map(Fragment::tombstones) {
+            let newer = |newest: &Vec<u8>| order.compare_timestamp(time, newest).is_gt();
+            if newest.as_ref().is_none_or(newer) {
+                newest = Some(time.to_vec());
+            }
+        }
+    };
+    for mem in std::iter::once(&view.mem).chain(&view.imm) {
+        mem.range_tombstones().iter().for_each(|list| note(list));
+    }
+    let tables = cf.tables();
+    for level in view.version.levels() {
+        for file in level.files() {
+            if !file.has_no_range_deletions() && inside_file(order, key, file) {
+                let table = tables.table_for(options, file, level.number())?;
+                table.range_tombstones_ref().into_iter().for_each(&mut note);
+            }
+        }
+    }
+    Ok(newest)
 }
 
 /// The newest sequence number of the key, or of a range over it; 0 for none.

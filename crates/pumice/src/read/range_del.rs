@@ -69,6 +69,12 @@ impl RangeDels {
         }
     }
 
+    /// There are none.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.none
+    }
+
     /// Adds a memtable's tombstones.
     pub fn push_memtable(&mut self, list: Option<List>) {
         if let Some(list) = list.filter(|list| !list.is_empty()) {
@@ -108,7 +114,8 @@ impl RangeDels {
         Some(self.reached.get_or_insert_default().clone())
     }
 
-    /// An entry of `key` with `sequence` is deleted by a newer tombstone.
+    /// An entry of `key` with `sequence` is deleted by a newer tombstone. If keys have timestamps
+    /// that of `key` is the reader's.
     ///
     /// # Errors
     /// Of opening a table. May suspend.
@@ -180,10 +187,10 @@ impl LevelDels {
     fn is_within(&self, key: UserKey<'_>, span: &Span) -> bool {
         let (files, comparator) = (self.level.files(), &self.comparator.user);
         let before = |file: &Arc<FileMetaData>| {
-            comparator.compare(key, file.smallest_user_key()) == Ordering::Less
+            comparator.compare_without_timestamp(key, file.smallest_user_key()) == Ordering::Less
         };
         let ends_before = |file: &Arc<FileMetaData>| {
-            comparator.compare(key, file.largest_user_key()) == Ordering::Greater
+            comparator.compare_without_timestamp(key, file.largest_user_key()) == Ordering::Greater
         };
         files.get(span.end).is_none_or(before)
             && span.first.checked_sub(1).is_none_or(|last| ends_before(&files[last]))
@@ -207,13 +214,20 @@ impl LevelDels {
     fn search(&mut self, key: UserKey<'_>, upper: SequenceNumber) -> Result<SequenceNumber> {
         self.span = None;
         let level = Arc::clone(&self.level);
-        let target = before_versions(key);
-        let start = level.find_file(&self.comparator, InternalKey::new(&target));
         let comparator = &self.comparator.user;
+        let target = match comparator.timestamp_size() {
+            0 => before_versions(key),
+            _ => {
+                let newest = comparator.at_newest(comparator.without_timestamp(key).as_bytes());
+                before_versions(&newest)
+            }
+        };
+        let start = level.find_file(&self.comparator, InternalKey::new(&target));
         let mut span = Span { first: start, end: start, list: None };
         let mut newest = 0;
         for file in &level.files()[start..] {
-            if comparator.compare(file.smallest_user_key(), key) == Ordering::Greater {
+            let smallest = file.smallest_user_key();
+            if comparator.compare_without_timestamp(smallest, key) == Ordering::Greater {
                 break;
             }
             span.end += 1;
@@ -260,14 +274,18 @@ pub(crate) fn truncate_to_file(
     largest: InternalKey<'_>,
     out: &mut Vec<RangeTombstone>,
 ) {
-    let (low, high) = (smallest.user_key(), largest.user_key());
+    let bare =
+        |key: InternalKey<'_>| comparator.without_timestamp(key.user_key()).as_bytes().to_vec();
+    let (low, high) = (comparator.at_newest(&bare(smallest)), comparator.at_newest(&bare(largest)));
+    let (low, high) = (UserKey::new(&low), UserKey::new(&high));
     let exclusive = largest.is_range_end();
     // The successor of K in byte order is K followed by a zero byte; for other comparators the
     // tombstone is left whole on that side, which is correct unless a neighbour shares the key.
+    let by_bytes = comparator.without_timestamps().is_bytewise();
     let inclusive_end = || {
-        let mut end = high.to_vec();
+        let mut end = bare(largest);
         end.push(0);
-        end
+        comparator.at_newest(&end)
     };
     for fragment in list.fragments() {
         let mut start = fragment.start();
@@ -278,25 +296,26 @@ pub(crate) fn truncate_to_file(
         if comparator.compare(fragment.end(), high) == Ordering::Greater {
             if exclusive {
                 end = high.to_vec();
-            } else if comparator.is_bytewise() {
+            } else if by_bytes {
                 end = inclusive_end();
             }
         }
         if comparator.compare(start, UserKey::new(&end)) != Ordering::Less {
             continue;
         }
-        for &seq in &fragment.seqs {
-            out.push(RangeTombstone { start: start.to_vec(), end: end.clone(), seq });
+        for (seq, time) in fragment.tombstones() {
+            let (start, end, time) = (start.to_vec(), end.clone(), time.to_vec());
+            out.push(RangeTombstone { start, end, seq, time });
         }
     }
 }
 
 /// Whether the tombstones of `file` apply to `key`; see [`truncate_to_file`].
 pub(crate) fn inside_file(comparator: &Comparator, key: UserKey<'_>, file: &FileMetaData) -> bool {
-    if comparator.compare(key, file.smallest_user_key()) == Ordering::Less {
+    if comparator.compare_without_timestamp(key, file.smallest_user_key()) == Ordering::Less {
         return false;
     }
-    match comparator.compare(key, file.largest_user_key()) {
+    match comparator.compare_without_timestamp(key, file.largest_user_key()) {
         Ordering::Less => true,
         Ordering::Greater => false,
         Ordering::Equal => !file.largest_key().is_range_end(),

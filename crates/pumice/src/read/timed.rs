@@ -22,6 +22,7 @@ use pumice_base::{
 use crate::options::requests::ReadOptions;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::pinned::PinnedSlice;
+use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::value::EntryKind;
 use crate::version::family::CfData;
@@ -177,16 +178,25 @@ pub(crate) struct TimedSource {
     inner: MergingIterator<Source>,
     look: Look,
     sequence: SequenceNumber,
+    /// Tombstones that the time sees hide older entries, also where versions are shown.
+    range_dels: RangeDels,
     key: Vec<u8>,
     target: Vec<u8>,
+    /// The user key of an entry at the time.
+    asked: Vec<u8>,
     status: Result<()>,
 }
 
 impl TimedSource {
-    /// What `look` sees of `inner` at `sequence`.
-    pub fn new(inner: MergingIterator<Source>, look: Look, sequence: SequenceNumber) -> Self {
-        let (key, target) = (Vec::new(), Vec::new());
-        TimedSource { inner, look, sequence, key, target, status: Ok(()) }
+    /// What `look` sees of `inner`, of which `range_dels` hide entries, at `sequence`.
+    pub fn new(
+        inner: MergingIterator<Source>,
+        look: Look,
+        sequence: SequenceNumber,
+        range_dels: RangeDels,
+    ) -> Self {
+        let (key, target, asked) = (Vec::new(), Vec::new(), Vec::new());
+        TimedSource { inner, look, sequence, range_dels, key, target, asked, status: Ok(()) }
     }
 
     /// The timestamp of the entry that it is on. Requires `valid`.
@@ -204,20 +214,39 @@ impl TimedSource {
         self.inner.current_source().is_some_and(Source::is_memtable)
     }
 
-    fn sees_entry(&self) -> bool {
+    fn sees_entry(&mut self) -> bool {
         let ikey = self.inner.key();
-        ikey.sequence() <= self.sequence && self.look.sees(ikey.user_key())
+        ikey.sequence() <= self.sequence
+            && self.look.sees(ikey.user_key())
+            && (self.range_dels.is_none() || !self.is_covered())
+    }
+
+    /// The entry is deleted by a tombstone over its key, or that cannot be told.
+    #[cold]
+    fn is_covered(&mut self) -> bool {
+        let ikey = self.inner.key();
+        let (order, sequence) = (&self.look.stored, ikey.sequence());
+        self.asked.clear();
+        self.asked.extend_from_slice(order.without_timestamp(ikey.user_key()).as_bytes());
+        self.asked.extend_from_slice(&self.look.time);
+        match self.range_dels.covers(order, UserKey::new(&self.asked), sequence) {
+            Ok(covered) => covered,
+            Err(error) => {
+                self.status = Err(error);
+                true
+            }
+        }
     }
 
     fn settle_forward(&mut self) {
-        while self.inner.valid() && !self.sees_entry() {
+        while self.inner.valid() && self.status.is_ok() && !self.sees_entry() {
             self.inner.next();
         }
         self.show();
     }
 
     fn settle_backward(&mut self) {
-        while self.inner.valid() && !self.sees_entry() {
+        while self.inner.valid() && self.status.is_ok() && !self.sees_entry() {
             self.inner.prev();
         }
         if self.look.from.is_some() && self.inner.valid() {
@@ -257,7 +286,7 @@ impl TimedSource {
     /// Makes the key that is shown.
     fn show(&mut self) {
         self.key.clear();
-        if !self.inner.valid() {
+        if !self.inner.valid() || self.status.is_err() {
             return;
         }
         let ikey = self.inner.key();

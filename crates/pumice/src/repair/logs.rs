@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
-use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
@@ -336,14 +335,7 @@ fn flush(
 ) -> Result<()> {
     let Some(mem) = mem.filter(|mem| !mem.is_empty()) else { return Ok(()) };
     mem.mark_immutable();
-    let mut tombstones = Vec::new();
-    for fragment in mem.range_tombstones().iter().flat_map(|list| list.fragments()) {
-        tombstones.extend(fragment.seqs.iter().map(|seq| RangeTombstone {
-            start: fragment.start.clone(),
-            end: fragment.end.clone(),
-            seq: *seq,
-        }));
-    }
+    let tombstones = mem.range_tombstones().iter().flat_map(|list| list.tombstones()).collect();
     let mut entries = MemEntries(mem.iter());
     entries.0.seek_to_first();
     let written = outputs.write(family, 0, None, &mut entries, tombstones)?;

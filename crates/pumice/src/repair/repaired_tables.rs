@@ -174,9 +174,9 @@ impl<'a> Outputs<'a> {
             let end = to.filter(|to| cmp.compare(*to, fragment.end()).is_lt());
             let (start, end) = (start.unwrap_or(fragment.start()), end.unwrap_or(fragment.end()));
             if cmp.compare(start, end).is_lt() {
-                for seq in &fragment.seqs {
-                    let (start, end) = (start.to_vec(), end.to_vec());
-                    file.add_tombstone(&RangeTombstone { start, end, seq: *seq })?;
+                for (seq, time) in fragment.tombstones() {
+                    let (start, end, time) = (start.to_vec(), end.to_vec(), time.to_vec());
+                    file.add_tombstone(&RangeTombstone { start, end, seq, time })?;
                 }
             }
         }

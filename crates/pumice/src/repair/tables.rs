@@ -219,16 +219,7 @@ fn family_of(properties: &TableProperties) -> (u32, String) {
 
 /// The range tombstones of a table, in order and cut where they overlap.
 pub(super) fn tombstones(table: &Table) -> Vec<RangeTombstone> {
-    let fragments = table.range_tombstones_ref().into_iter().flat_map(|list| list.fragments());
-    let mut all = Vec::new();
-    for fragment in fragments {
-        all.extend(fragment.seqs.iter().map(|seq| RangeTombstone {
-            start: fragment.start.clone(),
-            end: fragment.end.clone(),
-            seq: *seq,
-        }));
-    }
-    all
+    table.range_tombstones_ref().into_iter().flat_map(|list| list.tombstones()).collect()
 }
 
 /// The part of a tombstone that applies in a file with these bounds in the MANIFEST; the table may

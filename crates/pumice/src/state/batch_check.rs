@@ -37,7 +37,8 @@ pub(crate) fn check_batch(
             return Err(Error::invalid_argument("Invalid column family specified in write batch"));
         };
         if cf.timestamp_size > 0 || !updates.stamps().is_empty() {
-            check_timed(&mut timed, cf, value_type, key)?;
+            let end = (value_type == ValueType::RangeDeletion).then_some(value);
+            check_timed(&mut timed, cf, key, end)?;
         }
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
@@ -57,21 +58,15 @@ pub(crate) fn check_batch(
     Ok(found)
 }
 
-/// Counts an update of a batch with timestamps, of `cf` with or without.
+/// Counts an update of a batch with timestamps, of `cf` with or without; a range has an end.
 #[cold]
 fn check_timed<'c>(
     timed: &mut Vec<(&'c CfData, u32)>,
     cf: &'c CfData,
-    value_type: ValueType,
     key: &[u8],
+    end: Option<&[u8]>,
 ) -> Result<()> {
-    if cf.timestamp_size > 0 && value_type == ValueType::RangeDeletion {
-        return Err(Error::not_supported(format!(
-            "deletions of ranges in column family {}, which enables timestamp",
-            cf.name
-        )));
-    }
-    if key.len() < cf.timestamp_size {
+    if key.len().min(end.map_or(key.len(), <[u8]>::len)) < cf.timestamp_size {
         return Err(Error::invalid_argument("a key of the batch is shorter than its timestamp"));
     }
     match timed.iter_mut().find(|(known, _)| std::ptr::eq(*known, cf)) {
@@ -83,7 +78,7 @@ fn check_timed<'c>(
 
 /// A range must not end before it begins.
 pub(crate) fn check_range(comparator: &Comparator, begin: &[u8], end: &[u8]) -> Result<()> {
-    if comparator.compare(UserKey::new(begin), UserKey::new(end)) == std::cmp::Ordering::Greater {
+    if comparator.compare_without_timestamp(UserKey::new(begin), UserKey::new(end)).is_gt() {
         return Err(Error::invalid_argument("end key comes before start key"));
     }
     Ok(())

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use pumice_base::hash::hash64_seeded;
 use pumice_base::key::{self, MAX_SEQUENCE};
 use pumice_base::narrow::small_i32;
-use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber, ValueType};
+use pumice_base::range_tombstone::RangeTombstone;
+use pumice_base::{Error, FileNumber, InternalKey, Result, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::filename::PathId;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
@@ -177,17 +178,12 @@ impl OutputFile {
     ///
     /// # Errors
     /// I/O.
-    pub fn add_tombstone(
-        &mut self,
-        cf: &CfData,
-        start: &[u8],
-        end: &[u8],
-        sequence: SequenceNumber,
-    ) -> Result<()> {
-        let first = key::internal_key(start, sequence, ValueType::RangeDeletion);
-        let last = key::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
-        self.builder.add(&first, end)?;
-        self.collectors.add(InternalKey::new(&first), end, self.builder.file_size());
+    pub fn add_tombstone(&mut self, cf: &CfData, tombstone: &RangeTombstone) -> Result<()> {
+        let (start, end) = (tombstone.stored_start(), tombstone.stored_end());
+        let first = key::internal_key(&start, tombstone.seq, ValueType::RangeDeletion);
+        let last = key::internal_key(tombstone.end(), MAX_SEQUENCE, ValueType::RangeDeletion);
+        self.builder.add(&first, &end)?;
+        self.collectors.add(InternalKey::new(&first), &end, self.builder.file_size());
         if self.smallest.is_empty()
             || cf.icmp.compare(InternalKey::new(&first), InternalKey::new(&self.smallest)).is_lt()
         {

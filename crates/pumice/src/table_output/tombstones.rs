@@ -8,6 +8,8 @@ use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Comparator, SequenceNumber, UserKey};
 use pumice_memtable::MemTable;
 
+use crate::table_output::compaction_iterator::TimeBounds;
+
 /// All tombstones of `mems` as one list; None if there are none.
 pub(crate) fn of_memtables(
     mems: &[Arc<MemTable>],
@@ -16,39 +18,29 @@ pub(crate) fn of_memtables(
     let lists: Vec<_> = mems.iter().filter_map(|mem| mem.range_tombstones()).collect();
     let mut all = Vec::new();
     for list in &lists {
-        flatten(list, &mut all);
+        all.extend(list.tombstones());
     }
     (!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator)))
-}
-
-/// Appends the tombstones of a list one by one.
-pub(crate) fn flatten(list: &FragmentedTombstones, out: &mut Vec<RangeTombstone>) {
-    for fragment in list.fragments() {
-        for &seq in &fragment.seqs {
-            out.push(RangeTombstone {
-                start: fragment.start.clone(),
-                end: fragment.end.clone(),
-                seq,
-            });
-        }
-    }
 }
 
 /// The part of `list` in `[low, high)` that must survive a compaction, and how many pieces are no
 /// longer needed.
 ///
 /// Of tombstones in one stripe only the newest matters; at the bottommost level those that every
-/// snapshot sees are no longer needed.
+/// snapshot sees are no longer needed. Of those with timestamps this goes for the ones below the
+/// low of the history, by `times`.
 pub(crate) fn surviving(
     list: &FragmentedTombstones,
     comparator: &Comparator,
-    low: Option<UserKey<'_>>,
-    high: Option<UserKey<'_>>,
+    (low, high): (Option<UserKey<'_>>, Option<UserKey<'_>>),
     snapshots: &[SequenceNumber],
+    times: &TimeBounds,
     bottommost: bool,
 ) -> (Vec<RangeTombstone>, u64) {
     let earliest = snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
     let (mut out, mut done) = (Vec::new(), 0);
+    let [low, high] = [low, high].map(|key| key.map(|key| edge(comparator, key)));
+    let [low, high] = [&low, &high].map(|key| key.as_deref().map(UserKey::new));
     for fragment in list.fragments() {
         let mut start = fragment.start();
         let mut end = fragment.end();
@@ -66,7 +58,21 @@ pub(crate) fn surviving(
             continue;
         }
         let mut last_stripe = None;
-        for &seq in &fragment.seqs {
+        for (seq, time) in fragment.tombstones() {
+            if times.trims_time(comparator, time) {
+                done += 1;
+                continue;
+            }
+            let one = || RangeTombstone {
+                start: start.as_bytes().to_vec(),
+                end: end.as_bytes().to_vec(),
+                seq,
+                time: time.to_vec(),
+            };
+            if !time.is_empty() && !times.is_history_time(comparator, time) {
+                out.push(one());
+                continue;
+            }
             let stripe = snapshots.partition_point(|&s| s < seq);
             if last_stripe == Some(stripe) {
                 continue;
@@ -75,9 +81,14 @@ pub(crate) fn surviving(
             if bottommost && seq <= earliest {
                 done += 1;
             } else {
-                out.push(RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq });
+                out.push(one());
             }
         }
     }
     (out, done)
+}
+
+/// Where the tombstones of one file end and those of the next begin, between any two user keys.
+fn edge(comparator: &Comparator, key: UserKey<'_>) -> Vec<u8> {
+    comparator.at_newest(comparator.without_timestamp(key).as_bytes())
 }

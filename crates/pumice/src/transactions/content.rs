@@ -84,6 +84,10 @@ pub(super) struct Content {
     pub prepared_in: FileNumber,
     /// Writes can be read back.
     pub indexing: bool,
+    /// The time that keys are checked against, in families with timestamps.
+    pub read_timestamp: Option<u64>,
+    /// The time of the updates, in families with timestamps.
+    pub commit_timestamp: Option<u64>,
     /// What `id` says after the commit.
     pub committed_at: Option<SequenceNumber>,
 }
@@ -126,6 +130,8 @@ impl Content {
             name: Vec::new(),
             prepared_in: 0,
             indexing: true,
+            read_timestamp: None,
+            commit_timestamp: None,
             committed_at: None,
         }
     }
@@ -197,6 +203,22 @@ impl Inner {
         self.batch.with_mut(|batch| {
             batch.set_indexing(content.indexing);
             add(batch)
+        })
+    }
+
+    /// Gives the updates of families with timestamps that of the commit.
+    ///
+    /// # Errors
+    /// InvalidArgument if it has none.
+    pub fn stamp(&self, content: &Content) -> Result<()> {
+        self.batch.with_mut(|batch| {
+            let updates = batch.write_batch_mut();
+            if !updates.has_timestamps() {
+                return Ok(());
+            }
+            let missing = || Error::invalid_argument("Must assign a commit timestamp");
+            let time = content.commit_timestamp.ok_or_else(missing)?;
+            self.db.set_timestamps(updates, &time.to_le_bytes())
         })
     }
 

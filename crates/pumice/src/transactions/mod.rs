@@ -6,6 +6,7 @@
 //! | `builders` | databases with transactions that are to be opened |
 //! | `calls` | the calls that both kinds of databases pass on |
 //! | `transaction` | the handle of a transaction, of both kinds: its calls |
+//! | `times` | those about timestamps: of the commit, of the reads |
 //! | `content` | what a transaction has done so far, its save points, its end |
 //! | `tracker` | the keys that it has read for update or written |
 //! | `pessimistic` | `TransactionDb`: keys are locked as they are used |
@@ -28,6 +29,7 @@ mod options;
 mod pessimistic;
 mod reports;
 mod retry;
+mod times;
 mod tracker;
 mod transaction;
 mod two_phase;

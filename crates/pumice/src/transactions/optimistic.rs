@@ -257,7 +257,7 @@ fn check_all(db: &Db, content: &Content) -> Result<()> {
         let Some(cf) = families.by_id(family) else {
             return Err(Error::column_family_dropped(format!("column family {family}")));
         };
-        check_unchanged(cf, key, used.sequence, false)?;
+        check_unchanged(cf, key, used.sequence, None, false)?;
     }
     Ok(())
 }

@@ -39,6 +39,12 @@ pub struct TransactionDbOptions {
     /// Neither writes outside of transactions nor transactions lock keys: whoever writes sees to it
     /// that no two write the same. Default: false.
     pub skip_concurrency_control: bool,
+    /// Keys with timestamps are also checked by time, see
+    /// [`Transaction::set_read_timestamp_for_validation`]. Default: true.
+    ///
+    /// [`Transaction::set_read_timestamp_for_validation`]:
+    ///     crate::Transaction::set_read_timestamp_for_validation
+    pub enable_udt_validation: bool,
 }
 
 impl Default for TransactionDbOptions {
@@ -51,6 +57,7 @@ impl Default for TransactionDbOptions {
             default_lock_timeout: 1000,
             write_policy: TxnDbWritePolicy::default(),
             skip_concurrency_control: false,
+            enable_udt_validation: true,
         }
     }
 }

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use pumice_base::key::U64_TS_LEN;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, SubCode, ValueType};
+use pumice_base::{Comparator, Error, ErrorKind, SubCode, ValueType};
 use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
@@ -30,6 +31,7 @@ use crate::locks::{
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::recovery::lock::Mode;
+use crate::snapshot::Snapshot;
 use crate::transactions::builders::{TransactionDbBuilder, with_history};
 use crate::transactions::calls::calls_of_db;
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
@@ -123,6 +125,9 @@ impl TransactionDb {
     }
 
     pub(super) fn over(db: Db, options: TransactionDbOptions) -> Result<Self> {
+        for cf in db.inner().cfs.load().all() {
+            check_timestamps(cf.comparator(), &options)?;
+        }
         if options.write_policy != TxnDbWritePolicy::default() {
             db.inner().reports.warn(format_args!(
                 "write_policy {:?} runs as {:?}",
@@ -240,6 +245,7 @@ impl TransactionDb {
     ) -> Result<ColumnFamily> {
         let mut options = options.clone();
         with_history(&mut options);
+        check_timestamps(&options.comparator, &self.locks.options)?;
         self.db.create_column_family(&options, name)
     }
 
@@ -314,12 +320,64 @@ impl<'k, K: Iterator<Item = (u32, &'k [u8])> + Clone> Drop for Held<'_, 'k, K> {
     }
 }
 
+/// Refuses keys with timestamps that a transaction does not set.
+///
+/// # Errors
+/// InvalidArgument, NotSupported.
+fn check_timestamps(order: &Comparator, options: &TransactionDbOptions) -> Result<()> {
+    match order.timestamp_size() {
+        0 => Ok(()),
+        U64_TS_LEN if options.write_policy != TxnDbWritePolicy::WriteCommitted => {
+            Err(Error::not_supported("Only WriteCommittedTxn supports timestamp"))
+        }
+        U64_TS_LEN => Ok(()),
+        size => Err(Error::invalid_argument(format!(
+            "Timestamp of transaction must have {U64_TS_LEN} bytes. CF comparator {} timestamp \
+             size is {size} bytes",
+            order.name()
+        ))),
+    }
+}
+
 /// A time limit from an option in milliseconds.
 fn timeout_of(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
 impl Pessimistic {
+    /// Refuses a read for update of a key with a timestamp whose check would not be by that.
+    ///
+    /// # Errors
+    /// InvalidArgument.
+    pub fn check_read_time(&self, content: &Content, validate: bool) -> Result<()> {
+        let text = match (self.options.enable_udt_validation, content.read_timestamp) {
+            (false, Some(_)) => {
+                "read_timestamp is set but timestamp validation is disabled for the DB"
+            }
+            (true, Some(_)) if !validate => {
+                "If do_validate is false then GetForUpdate with read_timestamp is not defined."
+            }
+            (true, None) if validate => "read_timestamp must be set for validation",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid_argument(text))
+    }
+
+    /// Sets the time of the updates.
+    ///
+    /// # Errors
+    /// InvalidArgument if it is not after that of the reads.
+    pub fn set_commit_timestamp(&self, content: &mut Content, time: u64) -> Result<()> {
+        let reads = content.read_timestamp.filter(|_| self.options.enable_udt_validation);
+        if reads.is_some_and(|reads| time <= reads) {
+            return Err(Error::invalid_argument(
+                "Cannot commit at timestamp smaller than or equal to read timestamp",
+            ));
+        }
+        content.commit_timestamp = Some(time).filter(|time| *time < u64::MAX);
+        Ok(())
+    }
+
     /// Locks `key` for a transaction, checks it if that is wanted, and notes its use.
     pub fn acquire(
         &self,
@@ -351,16 +409,18 @@ impl Pessimistic {
             self.tables.lock(&content.holder, &wanted)?;
         }
         content.take_wanted_snapshot(db);
-        let checked = content.snapshot.as_ref().filter(|_| how.validate);
-        let sequence = match (checked, known) {
+        let by_time = self.options.enable_udt_validation && cf.data.timestamp_size > 0;
+        let read_time = content.read_timestamp.filter(|_| by_time);
+        let snapshot = content.snapshot.as_ref().map(Snapshot::sequence_number);
+        let since = snapshot.or_else(|| read_time.map(|_| db.latest_sequence_number()));
+        let sequence = match (since.filter(|_| how.validate), known) {
             (None, Some(known)) => known.sequence,
             (None, None) => db.latest_sequence_number(),
-            (Some(snapshot), Some(known)) if known.sequence <= snapshot.sequence_number() => {
+            (Some(since), Some(known)) if snapshot.is_some() && known.sequence <= since => {
                 known.sequence
             }
-            (Some(snapshot), _) => {
-                let since = snapshot.sequence_number();
-                if let Err(error) = check_unchanged(&cf.data, key, since, true) {
+            (Some(since), _) => {
+                if let Err(error) = check_unchanged(&cf.data, key, since, read_time, true) {
                     if known.is_none() {
                         self.tables.unlock(&content.holder, cf.id(), [key]);
                     } else if upgrade {
@@ -393,7 +453,8 @@ impl Pessimistic {
             TransactionState::Prepared => return self.commit_prepared(inner, content),
             state => return Err(cannot_commit(state)),
         }
-        if content.snapshot_wanted {
+        inner.stamp(content)?;
+        if content.snapshot_wanted && content.commit_timestamp.is_none() {
             return Err(Error::invalid_argument("Must set transaction commit timestamp"));
         }
         if !holder.change(TransactionState::Started, TransactionState::AwaitingCommit) {
@@ -410,6 +471,7 @@ impl Pessimistic {
             return Err(error);
         }
         content.committed_at = Some(inner.db.latest_sequence_number());
+        content.take_wanted_snapshot(&inner.db);
         if !content.name.is_empty() {
             self.names.forget(&content.name);
         }
@@ -479,6 +541,14 @@ impl Store for TransactionDb {
         // The batch's bytes are taken from it while it is written.
         let keys: Vec<(u32, Vec<u8>)> =
             keys_of(updates)?.into_iter().map(|(family, key)| (family, key.to_vec())).collect();
+        let families = self.db.inner().cfs.load();
+        let timed = |id| families.by_id(id).is_some_and(|cf| cf.timestamp_size > 0);
+        if updates.has_timestamps() || keys.iter().any(|(family, _)| timed(*family)) {
+            return Err(Error::not_supported(
+                "Writes with timestamp must go through transaction API instead of TransactionDB.",
+            ));
+        }
+        drop(families);
         let keys = keys.iter().map(|(family, key)| (*family, key.as_slice()));
         self.locked(keys, || Store::write(&self.db, options, updates))
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pumice_base::{Error, ValueType};
 
-use crate::batch_index::{BaseDeltaIterator, BatchView, SharedBatch, no_timestamps};
+use crate::batch_index::{BaseDeltaIterator, BatchView, SharedBatch};
 use crate::batch_index::{WriteBatchWithIndex, lookup::Answer};
 use crate::commit::batch::BatchRecord;
 use crate::db::forms::*;
@@ -53,7 +53,7 @@ use crate::transactions::content::{Control, Inner, Use, conflict_snapshot};
 /// ```
 #[derive(Clone)]
 pub struct Transaction {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 store_forms!(Transaction);
@@ -201,8 +201,7 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         exclusive: bool,
     ) -> Result<Option<PinnedSlice>> {
-        self.lock_key(cf, key.as_ref(), exclusive, true)?;
-        Store::get(self, options, cf, key.as_ref())
+        self.get_locked(options, cf, key.as_ref(), (exclusive, true))
     }
     /// [`Transaction::get_for_update_cf_opt`] in the default family, for this one alone.
     ///
@@ -239,8 +238,7 @@ impl Transaction {
                 "If do_validate is false then GetForUpdate with snapshot is not defined.",
             ));
         }
-        self.lock_key(cf, key.as_ref(), exclusive, false)?;
-        Store::get(self, options, cf, key.as_ref())
+        self.get_locked(options, cf, key.as_ref(), (exclusive, false))
     }
     /// [`Transaction::get_for_update`] as a future.
     pub fn get_for_update_async(
@@ -257,7 +255,7 @@ impl Transaction {
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        match keys.iter().try_for_each(|(cf, key)| self.lock_key(cf, key, true, true)) {
+        match keys.iter().try_for_each(|(cf, key)| self.lock(cf, key, true, true)) {
             Ok(()) => Store::multi_get(self, options, keys),
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -281,9 +279,15 @@ impl Transaction {
         exclusive: bool,
         validate: bool,
     ) -> Result<()> {
-        if cf.data.timestamp_size > 0 {
-            return Err(no_timestamps(cf));
+        if cf.data.timestamp_size > 0
+            && let Control::Locks(locks) = &self.inner.control
+        {
+            locks.check_read_time(&self.inner.content.lock(), validate)?;
         }
+        self.lock(cf, key, exclusive, validate)
+    }
+
+    fn lock(&self, cf: &ColumnFamily, key: &[u8], exclusive: bool, validate: bool) -> Result<()> {
         let how = Use { read_only: true, exclusive, validate };
         self.inner.acquire(&mut self.inner.content.lock(), cf, key, how)
     }
@@ -402,6 +406,8 @@ impl Transaction {
                 }
                 BatchRecord::Entry { column_family, value_type, key, value } => {
                     let cf = self.inner.db.column_family_of(column_family)?;
+                    let bare = key.len().saturating_sub(cf.data.timestamp_size);
+                    let key = &key[..bare];
                     self.update(&cf, key, value_type, value, Use::WRITE)?;
                 }
             }
@@ -417,9 +423,6 @@ impl Transaction {
         value: &[u8],
         how: Use,
     ) -> Result<()> {
-        if cf.data.timestamp_size > 0 {
-            return Err(no_timestamps(cf));
-        }
         let mut content = self.inner.content.lock();
         if kind == ValueType::Merge && self.inner.db.live(cf)?.merge_operator().is_none() {
             return Err(Error::not_supported("Provide a merge_operator when opening DB"));

@@ -122,6 +122,7 @@ impl Pessimistic {
 
     /// Commits a prepared transaction.
     pub fn commit_prepared(&self, inner: &Inner, content: &mut Content) -> Result<()> {
+        inner.stamp(content)?;
         self.end(inner, content, TransactionState::AwaitingCommit, TransactionState::Committed)
     }
 
@@ -181,6 +182,9 @@ pub(super) fn recovered(
             continue;
         };
         let family = db.column_family_of(column_family).ok();
+        // Keys that have no timestamp yet end with zeros.
+        let size = family.as_ref().map_or(0, |cf| cf.data.timestamp_size);
+        let key = &key[..key.len().saturating_sub(size)];
         inner.batch.with_mut(|batch| match &family {
             Some(cf) => batch.add_record(cf, value_type, key, value),
             None => batch.add_record(column_family, value_type, key, value),

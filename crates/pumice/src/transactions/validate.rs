@@ -6,11 +6,11 @@ use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 
 use crate::engine::read_api::point_options;
 use crate::options::requests::ReadOptions;
-use crate::read::newest::{Newer, newer_than};
+use crate::read::newest::{Newer, newer_than, newest_time};
 use crate::version::family::CfData;
 
-/// Checks that `key` was not written after `since`. Only a caller that may wait for tables has
-/// `read_tables`.
+/// Checks that `key` was not written after `since`, nor as of a time after `read_time`. Only a
+/// caller that may wait for tables has `read_tables`; with a time it is one.
 ///
 /// # Errors
 /// Busy if it was; TryAgain if memory does not say; those of reading tables.
@@ -18,10 +18,19 @@ pub(super) fn check_unchanged(
     cf: &CfData,
     key: &[u8],
     since: SequenceNumber,
+    read_time: Option<u64>,
     read_tables: bool,
 ) -> Result<()> {
     let view = cf.super_version.load();
     let options = read_tables.then(|| point_options(&ReadOptions::DEFAULT));
+    let whole = (cf.timestamp_size > 0).then(|| cf.comparator().at_newest(key));
+    let key = whole.as_deref().unwrap_or(key);
+    if let (Some(time), Some(options)) = (read_time, &options)
+        && let Some(newest) = newest_time(cf, &view, key, options)?
+        && cf.comparator().compare_timestamp(&newest, &time.to_le_bytes()).is_gt()
+    {
+        return Err(Error::busy(""));
+    }
     match newer_than(cf, &view, key, since, options.as_ref())? {
         Newer::No => Ok(()),
         Newer::Yes => Err(Error::busy("")),

@@ -515,12 +515,6 @@ impl TableCache {
             limited,
             file.file_size,
         )?;
-        if table.range_tombstones_ref().is_some() && self.comparator.user.timestamp_size() > 0 {
-            return Err(Error::not_supported(format!(
-                "{}: deletions of ranges of keys with timestamps",
-                path.display()
-            )));
-        }
         file.stats.get_or_init(|| {
             let mut stats = file_stats(table.properties());
             // Readers skip a file that is noted to have none: so the block decides, not its

@@ -341,7 +341,8 @@ impl TableBuilder {
     fn add_tombstone(&mut self, ikey: &[u8], end: &[u8]) -> Result<()> {
         self.end.check_entry(ikey, end)?;
         let user = &self.context.comparator.user;
-        if user.compare(InternalKey::new(ikey).user_key(), UserKey::new(end)) == Ordering::Greater {
+        let (start, last) = (InternalKey::new(ikey).user_key(), UserKey::new(end));
+        if user.compare_without_timestamp(start, last) == Ordering::Greater {
             return Err(Error::corruption("range tombstone ends before it starts"));
         }
         self.totals.note(InternalKey::new(ikey).trailer(), end.len());

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicUsize;
 
 use pumice_base::key::{ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, UserKey};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
@@ -387,11 +387,12 @@ impl Table {
             if key.value_type != ValueType::RangeDeletion {
                 return Err(self.file.bad_block(handle, kind, "entry of another type"));
             }
-            tombstones.push(RangeTombstone {
-                start: key.user_key.to_vec(),
-                end: cursor.value(&block).to_vec(),
-                seq: key.sequence,
-            });
+            tombstones.push(RangeTombstone::of_stored(
+                &self.comparator.user,
+                key.user_key,
+                UserKey::new(cursor.value(&block)),
+                key.sequence,
+            ));
             cursor.next(&block);
         }
         if cursor.damaged() {

@@ -15,7 +15,9 @@ use std::sync::Weak;
 
 use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
-use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns};
+use pumice_base::{
+    Comparator, Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns,
+};
 
 pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
@@ -240,7 +242,10 @@ impl WriteBatch {
         end: impl AsRef<[u8]>,
     ) {
         let id = self.family(&cf);
-        self.add_range(id, begin.as_ref(), end.as_ref());
+        match timestamp_size(&cf) {
+            0 => self.add_range(id, begin.as_ref(), end.as_ref()),
+            size => self.add_unset_range((id, size), begin.as_ref(), end.as_ref()),
+        }
     }
 
     /// Sets `key` to `value` in the default column family.
@@ -306,11 +311,9 @@ impl WriteBatch {
         long: ValueType,
     ) {
         let id = self.family(cf);
-        match cf.handle() {
-            Some(cf) if cf.data.timestamp_size > 0 => {
-                self.add_unset(cf, key, value, (short, long));
-            }
-            _ => self.add(id, key, value, short, long),
+        match timestamp_size(cf) {
+            0 => self.add(id, key, value, short, long),
+            size => self.add_unset((id, size), key, value, (short, long)),
         }
     }
     #[inline]
@@ -587,5 +590,11 @@ mod entities;
 pub(crate) mod logged;
 mod records;
 mod stamps;
+/// How many zeros a key without its timestamp gets.
+#[inline]
+fn timestamp_size(cf: &impl UpdateFamily) -> usize {
+    cf.order().map_or(0, Comparator::timestamp_size)
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use pumice_base::{Error, Result, ValueType};
 use super::{BatchRecord, WriteBatch, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::read::timed::{check_length, wrong_method};
-use crate::version::family::{CfData, ColumnFamily};
+use crate::version::family::CfData;
 
 /// Keys with timestamps of one column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +158,34 @@ impl WriteBatch {
         self.add_with_ts(&cf, key.as_ref(), timestamp.as_ref(), Some(operand.as_ref()), types);
     }
 
+    /// Deletes every key in `[begin, end)` as of `timestamp` in column family `cf`.
+    pub fn delete_range_cf_with_ts(
+        &mut self,
+        cf: impl UpdateFamily,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        timestamp: impl AsRef<[u8]>,
+    ) {
+        let timestamp = timestamp.as_ref();
+        if let Err(error) = self.check_timestamp(&cf, timestamp) {
+            return self.refuse(error);
+        }
+        let (id, before) = (cf.family_id(), self.count());
+        let whole = |key: &[u8]| [key, timestamp].concat();
+        self.add_range(id, &whole(begin.as_ref()), &whole(end.as_ref()));
+        if self.count() > before {
+            self.stamps.add(id, timestamp.len(), 1);
+        }
+    }
+
+    /// Notes whose family `cf` is, and refuses timestamps of another length than its own.
+    fn check_timestamp(&mut self, cf: &impl UpdateFamily, timestamp: &[u8]) -> Result<()> {
+        cf.handle().map_or(Ok(()), |cf| {
+            self.note_owner(cf);
+            check_length(&cf.data, timestamp.len())
+        })
+    }
+
     fn add_with_ts(
         &mut self,
         cf: &impl UpdateFamily,
@@ -166,11 +194,7 @@ impl WriteBatch {
         value: Option<&[u8]>,
         (short, long): (ValueType, ValueType),
     ) {
-        let fits = cf.handle().map_or(Ok(()), |cf| {
-            self.note_owner(cf);
-            check_length(&cf.data, timestamp.len())
-        });
-        if let Err(error) = fits {
+        if let Err(error) = self.check_timestamp(cf, timestamp) {
             return self.refuse(error);
         }
         let (id, before) = (cf.family_id(), self.count());
@@ -180,17 +204,17 @@ impl WriteBatch {
         }
     }
 
-    /// As `add` in a family with timestamps, of which this key gets one later, see
-    /// [`WriteBatch::update_timestamps`].
+    /// As `add` in the family of that id, whose timestamps have that size; this key gets one later,
+    /// see [`WriteBatch::update_timestamps`].
     #[cold]
     pub(super) fn add_unset(
         &mut self,
-        cf: &ColumnFamily,
+        (id, size): (u32, usize),
         key: &[u8],
         value: Option<&[u8]>,
         (short, long): (ValueType, ValueType),
     ) {
-        let (id, size, before) = (cf.id(), cf.data.timestamp_size, self.count());
+        let before = self.count();
         let mut whole = key.to_vec();
         whole.resize(key.len() + size, 0);
         self.add(id, &whole, value, short, long);
@@ -198,6 +222,23 @@ impl WriteBatch {
             self.stamps.add(id, size, 1);
             self.stamps.unset = true;
         }
+    }
+
+    /// As `add_unset` for `[begin, end)`.
+    #[cold]
+    pub(super) fn add_unset_range(&mut self, (id, size): (u32, usize), begin: &[u8], end: &[u8]) {
+        let before = self.count();
+        let whole = |key: &[u8]| [key, &vec![0; size]].concat();
+        self.add_range(id, &whole(begin), &whole(end));
+        if self.count() > before {
+            self.stamps.add(id, size, 1);
+            self.stamps.unset = true;
+        }
+    }
+
+    /// Some update was added at a timestamp, or to get one.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        !self.stamps.is_empty()
     }
 
     /// Some update was added to a column family with timestamps through its handle, and without a

@@ -461,7 +461,9 @@ impl DbInner {
         let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
         if let Some(look) = look {
             let order = InternalKeyComparator::new(look.order());
-            let timed = Box::new(Rare::Timed(TimedSource::new(inner, look.clone(), sequence)));
+            let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
+            let timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            let timed = Box::new(Rare::Timed(timed));
             inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
         }
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;

@@ -26,12 +26,20 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 /// The receiver of the records.
 pub(crate) trait LogSink {
-    /// The next record of log `number`.
-    fn record(&mut self, number: FileNumber, record: &[u8]) -> Result<()>;
+    /// The next record of log `number`, which has recorded these sizes of timestamps by now.
+    fn record(
+        &mut self,
+        number: FileNumber,
+        sizes: TimestampSizes<'_>,
+        record: &[u8],
+    ) -> Result<()>;
     /// Nothing more comes from log `number`, whose last whole record ended at `end`; after that it
     /// is damaged, if `damaged`.
     fn complete(&mut self, number: FileNumber, end: u64, damaged: Option<Error>) -> Result<()>;
 }
+
+/// Bytes of the timestamps of column families, by id.
+pub(crate) type TimestampSizes<'s> = &'s [(u32, u16)];
 
 /// Damage that was found, and the log's size at that time.
 struct Damage {
@@ -125,7 +133,7 @@ impl LogFollower {
             pumice_port::fiber::maybe_yield();
             let Some(log) = self.logs.get_mut(at) else { break };
             if let Some(record) = log.held.take() {
-                sink.record(log.number, &record)?;
+                sink.record(log.number, log.reader.timestamp_sizes(), &record)?;
             }
         }
         Ok(())

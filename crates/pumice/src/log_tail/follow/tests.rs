@@ -26,7 +26,7 @@ struct Seen {
 }
 
 impl LogSink for Seen {
-    fn record(&mut self, number: FileNumber, record: &[u8]) -> Result<()> {
+    fn record(&mut self, number: FileNumber, _: TimestampSizes<'_>, record: &[u8]) -> Result<()> {
         self.records.push((number, record.to_vec()));
         Ok(())
     }

@@ -211,6 +211,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 } else {
                     stripe
                 };
+                if self.timed {
+                    return self.covered_below(list, newest) > sequence;
+                }
                 let key = UserKey::new(&self.current);
                 list.max_covering_seq(&self.settings.comparator.user, key, newest) > sequence
             }

@@ -176,9 +176,9 @@ pub(super) fn compact_with(
         let (left, _) = surviving(
             &list,
             &icmp.user,
-            low.map(UserKey::new),
-            high.map(UserKey::new),
+            (low.map(UserKey::new), high.map(UserKey::new)),
             &list_snapshots,
+            &TimeBounds::default(),
             bottommost,
         );
         out.tombstones.extend(left);
@@ -263,7 +263,7 @@ pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<R
                 // Under the reverse order the piece is [k+1, k) and covers k+1.
                 let owner = if user.is_bytewise() { piece } else { piece + 1 };
                 if owner < KEYS {
-                    let tombstone = RangeTombstone { start, end, seq: sequence };
+                    let tombstone = RangeTombstone { start, end, seq: sequence, time: Vec::new() };
                     runs[run_of(owner, sequence)].tombstones.push(tombstone);
                 }
             }

@@ -11,6 +11,7 @@
 //! | Deletion below it | as a Deletion, but also kept while there is any snapshot |
 //! | SingleDeletion at or above the low | never dropped, nor is the version below it |
 //! | Merge | its operands are combined with those of the same timestamp only |
+//! | what a range tombstone covers | as without timestamps, if the tombstone is below the low |
 //!
 //! At the bottommost level entries below the low get sequence 0 and timestamp 0, if there is no
 //! snapshot. RocksDB also does the last two where an older snapshot does not see the entry; then
@@ -21,6 +22,7 @@
 use std::sync::Arc;
 
 use pumice_base::key::{self, InternalKey};
+use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Comparator, InternalIterator, SequenceNumber, UserKey, ValueType};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
@@ -35,14 +37,22 @@ pub(crate) struct TimeBounds {
 }
 
 impl TimeBounds {
-    fn is_history(&self, order: &Comparator, key: UserKey<'_>) -> bool {
-        let time = order.timestamp_of(key);
+    /// What has this timestamp is below the low.
+    pub fn is_history_time(&self, order: &Comparator, time: &[u8]) -> bool {
         self.low.as_ref().is_some_and(|low| order.compare_timestamp(time, low).is_lt())
     }
 
-    fn trims(&self, order: &Comparator, key: UserKey<'_>) -> bool {
-        let time = order.timestamp_of(key);
+    /// What has this timestamp is dropped for it.
+    pub fn trims_time(&self, order: &Comparator, time: &[u8]) -> bool {
         self.trim_above.as_ref().is_some_and(|last| order.compare_timestamp(time, last).is_gt())
+    }
+
+    fn is_history(&self, order: &Comparator, key: UserKey<'_>) -> bool {
+        self.is_history_time(order, order.timestamp_of(key))
+    }
+
+    fn trims(&self, order: &Comparator, key: UserKey<'_>) -> bool {
+        self.trims_time(order, order.timestamp_of(key))
     }
 }
 
@@ -74,6 +84,20 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.settings.times.trims(&self.settings.comparator.user, key)
     }
 
+    /// The newest sequence up to `newest` of a range tombstone over the current key that every
+    /// reader sees; 0 if there is none.
+    #[cold]
+    pub(super) fn covered_below(
+        &self,
+        list: &FragmentedTombstones,
+        newest: SequenceNumber,
+    ) -> SequenceNumber {
+        let (order, times) = (&self.settings.comparator.user, &self.settings.times);
+        list.max_covering_seq_of(order, UserKey::new(&self.current), newest, |time| {
+            times.is_history_time(order, time) && !times.trims_time(order, time)
+        })
+    }
+
     pub(super) fn decide_timed_deletion(&mut self) -> bool {
         if self.is_history && self.settings.snapshots.is_empty() && self.nothing_below() {
             self.count_obsolete();
@@ -90,9 +114,22 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.out = Out::Input;
     }
 
-    /// Entries get sequence 0 here, and timestamp 0.
+    /// Entries get sequence 0 here, and timestamp 0. Not those over which an older range tombstone
+    /// stays that readers at its time see: it would hide them.
     pub(super) fn forgets_time(&self) -> bool {
-        self.settings.bottommost && self.is_history && self.settings.snapshots.is_empty()
+        self.settings.bottommost
+            && self.is_history
+            && self.settings.snapshots.is_empty()
+            && !self.is_above_younger_time()
+    }
+
+    /// An older range tombstone over the current key has a timestamp at or above the low.
+    fn is_above_younger_time(&self) -> bool {
+        let Some(list) = &self.settings.tombstones else { return false };
+        let (order, times) = (&self.settings.comparator.user, &self.settings.times);
+        let key = UserKey::new(&self.current);
+        let stays = |time: &[u8]| !times.is_history_time(order, time);
+        list.max_covering_seq_of(order, key, key::MAX_SEQUENCE, stays) > 0
     }
 
     /// Writes the input's entry as if it were from the beginning of time.

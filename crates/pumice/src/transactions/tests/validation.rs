@@ -89,7 +89,7 @@ fn cancelled_puts_are_still_conflicts() {
         assert!(db.get("k").unwrap().is_none());
         let family = &db.default_column_family().data;
         let since = boundary.sequence_number();
-        let check = || super::super::validate::check_unchanged(family, b"k", since, true);
+        let check = || super::super::validate::check_unchanged(family, b"k", since, None, true);
         assert_eq!(text(check()), BUSY, "{flush_between}");
         // Once no transaction can ask any more, the pair goes.
         drop(boundary);

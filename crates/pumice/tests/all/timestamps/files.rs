@@ -69,7 +69,8 @@ fn a_writer_of_files_takes_keys_ascending_and_times_descending() {
     writer.put_with_ts("k", time(5), "v").unwrap();
     writer.put_with_ts("k", time(6), "v").unwrap_err();
     writer.put_with_ts("k", time(4), "v").unwrap();
-    writer.delete_range("a", "b").unwrap_err();
+    assert_eq!(message(writer.delete_range("a", "b")), size);
+    assert_eq!(message(writer.delete_range_with_ts("a", "b", [1])), size);
     let mut plain = SstFileWriter::new(&crate::common::options(&options.db.file_system)).unwrap();
     plain.open("/plain.sst").unwrap();
     assert_eq!(message(plain.put_with_ts("k", time(1), "v")), size);
@@ -116,34 +117,43 @@ fn an_open_that_trims_leaves_the_database_of_that_time() {
     }
 }
 
-/// What knows nothing of timestamps says so, and changes nothing.
+/// A follower has all times; what knows nothing of timestamps says so, and changes nothing.
 #[pumice_test_macros::test]
 fn what_does_not_know_timestamps_refuses_them_by_name() {
     let (db, options) = database();
     db.at(1).put("k", "v").unwrap();
-    let mut batch = pumice::WriteBatchWithIndex::new();
-    let named = message(batch.put_cf(db.default_column_family(), "k", "v"));
-    assert!(named.contains("column family default, which enables timestamp"), "{named}");
     db.close().unwrap();
     let ttl = message(pumice::DbWithTtl::open(&options, DIR, 5));
     assert!(ttl.contains("time to live of keys with timestamps"), "{ttl}");
-    let follower = message(Db::open_as_secondary(
-        &options.db,
-        DIR,
-        "/follower",
-        &[ColumnFamilyDescriptor::new("default", options.cf.clone())],
-    ));
-    assert!(follower.contains("secondary mode with column family default"), "{follower}");
+    // Without a change of the MANIFEST, and with one.
+    let primary = Db::open(&options, DIR).unwrap();
+    let families = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
+    let (follower, _) = Db::open_as_secondary(&options.db, DIR, "/follower", &families).unwrap();
+    for time in 2..12 {
+        primary.at(time).put("k", time.to_string()).unwrap();
+        primary.at(time).delete_range("a", "b").unwrap();
+        primary.at(time).put("a", time.to_string()).unwrap();
+        if time % 3 == 0 {
+            flush(&primary);
+        }
+        follower.try_catch_up_with_primary().unwrap();
+        for seen in 1..=time {
+            assert_eq!(text(&follower, seen, "k"), text(&primary, seen, "k"), "{time}");
+            assert_eq!(text(&follower, seen, "a"), text(&primary, seen, "a"), "{time}");
+        }
+        assert_eq!(text(&follower, time, "k"), Some(time.to_string()));
+    }
+    primary.increase_full_history_ts_low(primary.default_column_family(), 9u64).unwrap();
+    follower.try_catch_up_with_primary().unwrap();
+    assert_eq!(message(follower.at(8).get("k")), message(primary.at(8).get("k")));
+    follower.close().unwrap();
+    primary.close().unwrap();
     let repaired = message(pumice::repair(&options, DIR));
     assert!(repaired.contains("timestamps"), "{repaired}");
-    let locking = pumice::TransactionDb::open(&options, &Default::default(), DIR).unwrap();
-    let transaction = locking.transaction();
-    let put = message(transaction.put("k", "v"));
-    assert!(put.contains("transactions, in column family default"), "{put}");
-    assert!(message(transaction.get_for_update("k")).contains("transactions"));
-    drop(transaction);
-    locking.db().close().unwrap();
     let read = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &read, false).unwrap();
-    assert_eq!((text(&db, 1, "k").as_deref(), text(&db, 0, "k")), (Some("v"), None));
+    assert_eq!(
+        (text(&db, 9, "k").as_deref(), text(&db, 20, "a").as_deref()),
+        (Some("9"), Some("11"))
+    );
 }

@@ -9,9 +9,11 @@ mod crashes;
 mod files;
 mod history;
 mod model;
+mod ranges;
 mod regressions;
 mod sides;
 mod theirs;
+mod transactions;
 
 use std::sync::Arc;
 

@@ -19,8 +19,13 @@ fn write(side: &mut dyn Side, rng: &mut Rng, times: std::ops::Range<u64>) {
         let mut batch = WriteBatch::new();
         for _ in 0..10 {
             let key = format!("key{:03}", rng.uniform(120));
-            match rng.uniform(5) {
-                0 => batch.delete_cf_with_ts(0, key, time.to_le_bytes()),
+            match rng.uniform(20) {
+                0 => {
+                    let end = format!("key{:03}", rng.uniform(120));
+                    let (key, end) = if key < end { (key, end) } else { (end, key) };
+                    batch.delete_range_cf_with_ts(0, key, end, time.to_le_bytes());
+                }
+                1..5 => batch.delete_cf_with_ts(0, key, time.to_le_bytes()),
                 _ => batch.put_cf_with_ts(0, key, time.to_le_bytes(), time.to_string()),
             }
         }

@@ -3,13 +3,21 @@
 //! Thread safety: from any thread. Every call may suspend.
 
 use pumice_base::Result;
+use std::sync::atomic::Ordering;
 
 use crate::db::api::Db;
 use crate::db::replay::Replayer;
+use crate::trace::Traces;
 use crate::trace::{BlockCacheTraceOptions, TraceOptions, TraceReader, TraceWriter};
 use crate::version::family::ColumnFamily;
 
 impl Db {
+    /// The traces, before one begins: its writer may be the program's, whose calls are refused.
+    fn traced(&self) -> &Traces {
+        self.inner().life.runs_code.store(true, Ordering::Relaxed);
+        &self.inner().reports.traces
+    }
+
     /// Records reads, writes and seeks of iterators, of this handle and all that belong to the
     /// database, until [`Db::end_trace`]; a trace under way ends without an end record. As long as
     /// there is a trace in the process, calls of all databases take paths that count more.
@@ -20,7 +28,7 @@ impl Db {
     /// Those of the writers.
     pub fn start_trace(&self, options: &TraceOptions, writer: Box<dyn TraceWriter>) -> Result<()> {
         self.inner().life.check_caller()?;
-        self.inner().reports.traces.queries.start(options, writer)
+        self.traced().queries.start(options, writer)
     }
 
     /// Ends the trace of queries.
@@ -47,7 +55,7 @@ impl Db {
         writer: Box<dyn TraceWriter>,
     ) -> Result<()> {
         self.inner().life.check_caller()?;
-        self.inner().reports.traces.io.start(options, writer)
+        self.traced().io.start(options, writer)
     }
 
     /// Ends the trace of files, if there is one.
@@ -72,7 +80,7 @@ impl Db {
         writer: Box<dyn TraceWriter>,
     ) -> Result<()> {
         self.inner().life.check_caller()?;
-        self.inner().reports.traces.blocks.start(options, writer)
+        self.traced().blocks.start(options, writer)
     }
 
     /// Ends the trace of the block cache, if there is one.

@@ -133,7 +133,7 @@ mod tests {
 
     #[test] // On a loop of its own.
     fn a_call_reads_at_once_again_when_others_have_ended() {
-        let run = Runtime::builder().loops(1).build().unwrap();
+        let run = Runtime::builder().loops(1).build().expect("a loop");
         let most = run.run("calls", || {
             let gate = Rc::new(Event::new());
             let own = Rc::clone(&gate);
@@ -155,7 +155,7 @@ mod tests {
                 (0..100).for_each(|_| thread::yield_now());
                 now.set(now.get() - 1);
             });
-            first.join().unwrap();
+            first.join().expect("it ends");
             assert_eq!(IN_FLIGHT.get(), 0);
             most.get()
         });

@@ -412,60 +412,6 @@ fn gets_that_look_into_several_files_wait_once() {
     assert_eq!(vain, [true, true, false, false]);
 }
 
-/// Statistics are those of the plain order, and no block is read twice.
-#[pumice_test_macros::test]
-fn gets_that_wait_once_count_as_in_the_plain_order() {
-    let tables = [
-        "{block_size=512}",
-        "{block_size=512;filter_policy=bloomfilter:10;cache_index_and_filter_blocks=true;\
-         pin_l0_filter_and_index_blocks_in_cache=false}",
-        "{block_size=512;metadata_block_size=200;cache_index_and_filter_blocks=true;\
-         index_type=kTwoLevelIndexSearch;partition_filters=true;filter_policy=bloomfilter:10}",
-    ];
-    for (table, fill_cache) in tables.into_iter().flat_map(|table| [(table, true), (table, false)])
-    {
-        let seen = Mutex::new(Vec::new());
-        let sides = both(|options| {
-            options.set("block_based_table_factory", table).unwrap();
-            let cache = BlockCache::new(CacheOptions::new(4 << 20));
-            options.cf.table_factory.block_cache = Some(Arc::clone(&cache));
-            let statistics = Arc::new(Statistics::new());
-            options.db.statistics = Some(Arc::clone(&statistics));
-            seen.lock().push((cache, statistics));
-        });
-        sides.iter().for_each(merge);
-        let seen = seen.lock();
-        let mut most_at_once = 0;
-        for round in 0..6 {
-            // Everything is missing, then data alone is, then nothing.
-            let [plain, together] = [0, 1].map(|at| {
-                let (side, (cache, statistics)) = (&sides[at], &seen[at]);
-                if round % 3 == 0 {
-                    cache.erase_all();
-                }
-                let read = ReadOptions { fill_cache, ..side.read.clone() };
-                statistics.reset();
-                let found = side.db.get_opt(&read, key(11)).unwrap().map(|value| value.to_vec());
-                let (reads, most) = side.notes.take();
-                (found, reads, most, counted(statistics))
-            });
-            let at = format!("{table}, {fill_cache}, round {round}");
-            assert_eq!((plain.0, plain.1), (together.0, together.1), "{at}");
-            assert_eq!(plain.3, together.3, "{at}");
-            most_at_once = most_at_once.max(together.2);
-        }
-        assert!(most_at_once > 1, "{table}, {fill_cache}: nothing was read together");
-    }
-}
-
-/// What gets count of blocks, filters and files.
-fn counted(statistics: &Statistics) -> Vec<(String, u64)> {
-    let wanted = |name: &str| ["block.cache", "bloom", "no.file"].iter().any(|w| name.contains(w));
-    let tickers = Ticker::ALL.iter().map(|ticker| (ticker.name().to_string(), *ticker));
-    let tickers = tickers.filter(|(name, _)| wanted(name));
-    tickers.map(|(name, ticker)| (name, statistics.ticker(ticker))).collect()
-}
-
 /// Files behind the one that has the answer are not opened for a get.
 #[pumice_test_macros::test]
 fn gets_that_wait_once_open_the_files_of_the_plain_order() {

@@ -2,9 +2,9 @@
 //!
 //! The task that reads is a fiber of the owner's loop, or a thread of the process's own pool
 //! (`pumice_port::fiber::aside`). Whoever takes the memory first reads into it: that task, or the
-//! owner when it needs the bytes. Then the memory belongs to the reader until the read has ended, so
-//! an owner that is dropped meanwhile waits for nothing: file and memory go when the read ends. A
-//! read that has not begun by then is never made.
+//! owner when it needs the bytes. Then the memory belongs to the reader until the read has ended,
+//! so an owner that is dropped meanwhile waits for nothing: file and memory go when the read ends.
+//! A read that has not begun by then is never made.
 //!
 //! Thread safety: one owner, which may go to another task. Suspends in [`Flight::land`].
 

@@ -461,8 +461,8 @@ impl<'a> Replay<'a> {
         read
     }
 
-    /// Inserts an update, whose sequence number is `next`, of a commit at `time`; other records of a
-    /// batch are none.
+    /// Inserts an update, whose sequence number is `next`, of a commit at `time`; other records of
+    /// a batch are none.
     fn insert(
         &mut self,
         log: FileNumber,

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | to do it here, to either question | it is done here |
 //! | failed, or aborted | the compaction ends with that error and is tried again later |
-//! | done, but the result cannot be read, is not complete, or does not fit the job (`remote_check`) | it is done here |
+//! | done, but the result is not complete or does not fit (`remote_check`) | it is done here |
 //! | done | the tables are renamed into the directory and installed like any others |
 //!
 //! A table has a number of this database, which it keeps as a pending output, before it gets its

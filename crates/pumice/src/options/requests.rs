@@ -40,8 +40,8 @@ pub struct ReadOptions {
     /// Bytes an iterator reads ahead in each table; 0 adapts to sequential reads, as
     /// `initial_auto_readahead_size` and `max_auto_readahead_size` say.
     pub readahead_size: usize,
-    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies. Without effect in
-    /// families with timestamps.
+    /// Nothing is read ahead beyond the block in which `iterate_upper_bound` lies. Without effect
+    /// in families with timestamps.
     pub auto_readahead_size: bool,
     /// Reads wait for the device together: a move of a cursor asks for the blocks of all tables at
     /// once, a point read for those of all tables of level 0 that it may have to look into, and

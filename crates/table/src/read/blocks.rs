@@ -275,8 +275,8 @@ impl Table {
         Some(block)
     }
 
-    /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`, and neither of them
-    /// unless it is `counted`.
+    /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`, and neither of
+    /// them unless it is `counted`.
     #[inline]
     fn cached_observed<const OBSERVED: bool>(
         &self,

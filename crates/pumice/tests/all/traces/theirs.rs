@@ -28,7 +28,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    #[allow(clippy::disallowed_methods)] // Databases and traces together, outside of any file system.
+    #[allow(clippy::disallowed_methods)] // Databases and traces, outside of any file system.
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0)); // A leftover does no harm.
     }

@@ -339,7 +339,9 @@ impl BufferedWriter {
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let mark = self.end_mark_bytes(buffer.len());
-        buffer.resize(buffer.len() + mark, 0);
+        if mark > 0 {
+            buffer.resize(buffer.len() + mark, 0);
+        }
         let result = self.write_through(&buffer, mark);
         self.buffer = buffer;
         self.buffer.clear();
@@ -401,7 +403,7 @@ impl BufferedWriter {
         let time = perf::time_io(IoMetric::WriteNanos);
         match self.old {
             None => self.file.append(data)?,
-            Some(_) => self.file.overwrite(0, data, bytes as u64)?,
+            Some(_) => self.overwrite_part(data, bytes)?,
         }
         drop(time);
         if let (Some(started), Some(times)) = (started, &self.options.times) {
@@ -409,11 +411,19 @@ impl BufferedWriter {
         }
         perf::count_io(IoMetric::BytesWritten, bytes as u64);
         self.flushed += bytes as u64;
-        if let Some(old) = &mut self.old {
-            old.bytes = old.bytes.max(self.flushed + mark as u64);
-        }
         if let Some(job) = &self.options.job {
             job.wrote(bytes as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes over old content; `bytes` of `data` are new, its rest an end mark.
+    #[cold]
+    fn overwrite_part(&mut self, data: &[u8], bytes: usize) -> Result<()> {
+        self.file.overwrite(0, data, bytes as u64)?;
+        let end = self.flushed + data.len() as u64;
+        if let Some(old) = &mut self.old {
+            old.bytes = old.bytes.max(end);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use pumice_env::{
     FileSystemWrapper, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions, ReadRequest,
     read_one_by_one,
 };
+use pumice_port::fiber::is_fiber;
 use pumice_port::sync::{Event, Mutex};
 use pumice_port::thread;
 
@@ -125,8 +126,11 @@ impl RandomAccessFileWrapper for NotedFile {
         if notes.holds.load(Relaxed) {
             notes.gate.wait();
         }
-        // Whoever could read at the same time begins now.
-        (0..16).for_each(|_| thread::yield_now());
+        // Whoever could read at the same time begins now: fibers of this loop. For a thread to
+        // yield means to wait for other processes.
+        if is_fiber() {
+            (0..16).for_each(|_| thread::yield_now());
+        }
         notes.now.fetch_sub(1, Relaxed);
         match fails {
             true => Err(Error::corruption("a bad range")),

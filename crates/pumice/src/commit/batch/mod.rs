@@ -184,7 +184,10 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.rep.clear();
         self.rep.resize(HEADER_LEN, 0);
-        self.save_points.clear();
+        // Most batches have none, and to drop none is a call.
+        if !self.save_points.is_empty() {
+            self.save_points.clear();
+        }
         self.range_bytes = 0;
         self.refused = None;
         self.owner = None;

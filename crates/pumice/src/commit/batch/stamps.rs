@@ -50,9 +50,12 @@ impl Stamps {
 
     /// Of an empty batch.
     #[inline]
+    #[inline]
     pub fn clear(&mut self) {
         self.families.clear();
-        self.whole.clear();
+        if !self.whole.is_empty() {
+            self.whole.clear();
+        }
         self.unset = false;
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{TRACE, database, reader, writer};
+use crate::common::let_files_go;
 
 /// Of a trace's file.
 pub fn operations(fs: &Arc<dyn pumice::FileSystem>, path: impl AsRef<Path>) -> Vec<IoTraceRecord> {
@@ -31,6 +32,7 @@ fn operations_are_noted() {
     // Into the log that is newer than the trace.
     fill();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let_files_go(&db);
     db.end_io_trace().unwrap();
     let before = fs.file_size(TRACE.as_ref()).unwrap();
     fill();

@@ -184,10 +184,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.rep.clear();
         self.rep.resize(HEADER_LEN, 0);
-        // Most batches have none, and to drop none is a call.
-        if !self.save_points.is_empty() {
-            self.save_points.clear();
-        }
+        while self.save_points.pop().is_some() {} // Where there are none, no call drops them.
         self.range_bytes = 0;
         self.refused = None;
         self.owner = None;

@@ -50,7 +50,6 @@ impl Stamps {
 
     /// Of an empty batch.
     #[inline]
-    #[inline]
     pub fn clear(&mut self) {
         self.families.clear();
         if !self.whole.is_empty() {

@@ -3,6 +3,7 @@
 
 use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::merge_operator_by_name;
+use pumice::trace::TraceReader;
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
     GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, IngestExternalFileArg, ReadOptions,
@@ -14,6 +15,18 @@ use pumice_port::testing::block_on;
 /// returns its result.
 type Call<D> = fn(&D, &ColumnFamily, &ReadOptions) -> Result<()>;
 type Calls<D> = [(&'static str, Call<D>)];
+
+/// A trace that is never read.
+struct NoTrace;
+
+impl TraceReader for NoTrace {
+    fn read(&mut self) -> Result<Vec<u8>> {
+        Err(Error::new(ErrorKind::Incomplete, "no trace"))
+    }
+    fn reset(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
 
 fn operands(db: &Db, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
     let how = GetMergeOperandsOptions::at_most(1);
@@ -151,6 +164,9 @@ const WITH_FAMILY: &Calls<Db> = &[
     }),
     ("suggest_compact_range_cf", |db, cf, _| db.suggest_compact_range_cf(cf, None, None)),
     ("export_column_family", |db, cf, _| db.export_column_family(cf, "/exported").map(drop)),
+    ("new_default_replayer", |db, cf, _| {
+        db.new_default_replayer(std::slice::from_ref(cf), Box::new(NoTrace)).map(drop)
+    }),
     ("compact_files_cf", |db, cf, _| {
         db.compact_files_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
     }),
@@ -365,10 +381,12 @@ fn no_call_is_missing() {
         ("file_api", include_str!("../../../src/db/file_api.rs")),
         ("forms", include_str!("../../../src/db/forms/mod.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
+        ("replay", include_str!("../../../src/db/replay.rs")),
         ("secondary_api", include_str!("../../../src/db/secondary_api.rs")),
         ("sst_file_reader", ""), // It has no database.
         ("store", include_str!("../../../src/db/store/mod.rs")),
         ("stream", include_str!("../../../src/db/stream.rs")),
+        ("trace_api", include_str!("../../../src/db/trace_api.rs")),
         ("view", include_str!("../../../src/db/view.rs")),
         ("wal_api", include_str!("../../../src/db/wal_api.rs")),
     ];

@@ -31,7 +31,7 @@ fn a_service_compacts() {
     assert_eq!(db.live_files_metadata().iter().filter(|file| file.level == 0).count(), 0);
     db.verify_checksum().unwrap();
     db.close().unwrap();
-    assert_eq!(service.canceled_all.load(Ordering::Relaxed), 1);
+    assert!(service.canceled_all.load(Ordering::Relaxed) >= 1);
 }
 
 #[pumice_test_macros::test]

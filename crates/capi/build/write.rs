@@ -141,9 +141,10 @@ impl<'a> Writer<'a> {
         };
         writeln!(
             self.stubs,
-            "{FUNCTION} {name}({}){arrow} {{\n    static SAID: AtomicBool = AtomicBool::new(false);\
-             \n    // SAFETY: invariant 2 of ffi.\n    unsafe {{ stub::missing({name:?}, {errptr}, \
-             &SAID) }};\n    {value}\n}}",
+            "{FUNCTION} {name}({}){arrow} {{\n    use std::sync::atomic::AtomicBool;\
+             \n    static SAID: AtomicBool = AtomicBool::new(false);\
+             \n    // SAFETY: invariant 2 of ffi.\
+             \n    unsafe {{ super::stub::missing({name:?}, {errptr}, &SAID) }};\n    {value}\n}}",
             arguments.join(", ")
         )
         .expect("a string takes all");

@@ -163,6 +163,7 @@ c_api! {
         transaction.transaction.rollback()
     }
 
+    // These two have no way to tell an error; a commit without a timestamp that it needs has one.
     fn rocksdb_transaction_set_commit_timestamp(transaction: &OpenTransaction, timestamp: u64) {
         transaction.transaction.set_commit_timestamp(timestamp).ok();
     }

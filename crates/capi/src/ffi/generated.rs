@@ -4,14 +4,10 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // Each has its comment in the generated text.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
-#[allow(unused_imports)] // Of stubs: no function is missing now.
-use std::sync::atomic::AtomicBool;
 
 use pumice_binding::store::Plain;
 
 pub use super::into::Slice;
-#[allow(unused_imports)] // As above.
-use super::stub;
 use super::{accessor, handle};
 pub use crate::ffi::types::*;
 

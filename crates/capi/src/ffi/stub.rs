@@ -13,7 +13,7 @@ use super::call;
 /// # Safety
 /// Invariant 2 of `ffi`.
 #[cold]
-#[allow(dead_code)] // No function is missing now.
+#[allow(dead_code)] // Its callers are generated, and there are none while no function is missing.
 pub unsafe fn missing(name: &str, errptr: *mut *mut c_char, said: &AtomicBool) {
     let error = Error::not_supported(name);
     if !errptr.is_null() {

@@ -23,8 +23,6 @@ pub struct Options {
     pub table: TableOptions,
     /// What was asked for and is replaced by something else, for the log.
     pub replaced: Vec<String>,
-    /// Objects that this build has not, as (name of the option, name of the object).
-    pub missing: Vec<(&'static str, String)>,
     /// What was given and cannot be used, for the open to say.
     pub refused: Option<Error>,
     /// Bits by number: file types whose checksums are handed to the file system.
@@ -40,7 +38,6 @@ impl Default for Options {
             engine: pumice::Options::default(),
             table: TableOptions::default(),
             replaced: Vec::new(),
-            missing: Vec::new(),
             refused: None,
             checksum_handoff_file_types: 0,
             write_lifetime_hint_styles: 1,
@@ -73,9 +70,6 @@ impl Options {
         for (name, field) in texts(&mut engine.db) {
             *field = String::from_utf8_lossy(self.store.text(name)).into_owned();
         }
-        for (option, object) in &self.missing {
-            engine.set(option, object)?;
-        }
         let (table, ignored) = self.table.to_engine()?;
         engine.db.skipped_options.extend(ignored);
         engine.cf.table_factory = table;
@@ -91,15 +85,6 @@ impl Options {
         }
         self.table = TableOptions::from_engine(&engine.cf.table_factory);
         self.engine = engine;
-    }
-
-    /// Remembers that the object `object` was given as `option`, which an open then refuses; an
-    /// empty name takes it back.
-    pub fn set_missing(&mut self, option: &'static str, object: &str) {
-        self.missing.retain(|(name, _)| *name != option);
-        if !object.is_empty() {
-            self.missing.push((option, object.to_string()));
-        }
     }
 
     /// Remembers that something else is used than what was asked for, for the log.
@@ -239,11 +224,6 @@ mod tests {
             assert!(error.to_string().starts_with("Not implemented: "), "{error}");
             assert!(error.message().contains(name), "{error}");
         }
-        let mut options = Options::default();
-        options.set_missing("compaction_service", "mine");
-        assert!(options.to_engine().is_err());
-        options.set_missing("compaction_service", "");
-        assert!(options.to_engine().is_ok());
     }
 
     #[test]

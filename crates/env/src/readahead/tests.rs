@@ -270,6 +270,15 @@ impl RandomAccessFileWrapper for Gated {
     }
 }
 
+/// Waits, but not for ever.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let waits = || {
+        thread::sleep(Duration::from_millis(1));
+        holds()
+    };
+    assert!(holds() || (0..300_000).any(|_| waits()), "never: {what}");
+}
+
 /// More than the pool of threads can read at one time.
 const MANY: usize = 40;
 const POOL: usize = 16;
@@ -300,9 +309,7 @@ fn what_nobody_wants_any_more_is_not_read() {
     drop(readers);
     gate.set();
     // Each holds the event until it has read, or will not.
-    while Arc::strong_count(&begun) > 1 {
-        thread::sleep(Duration::from_millis(1));
-    }
+    until("all have ended", || Arc::strong_count(&begun) == 1);
     assert!(begun.load(Ordering::Relaxed) <= POOL, "only those that were under way");
 }
 
@@ -311,9 +318,7 @@ fn what_nobody_has_begun_to_read_is_read_by_its_owner() {
     let data = Rng::new(9).bytes(300_000);
     let (readers, gate, begun) = gated(&data);
     // Other tests use the pool, too, and go on.
-    while begun.load(Ordering::Relaxed) < POOL {
-        thread::sleep(Duration::from_millis(1));
-    }
+    until("the pool is busy", || begun.load(Ordering::Relaxed) >= POOL);
     // The threads are busy; those that read something else do not wait for them.
     let fs = MemFs::new(0);
     let path = Path::new("/g");

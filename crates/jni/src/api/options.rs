@@ -39,7 +39,6 @@ pub fn new_of_both(_env: Env<'_>, db: &Options, cf: &Options) -> Result<New<Opti
     both.values.engine.cf = cf.values.engine.cf.clone();
     both.values.table = cf.values.table.clone();
     both.values.replaced.extend(cf.values.replaced.iter().cloned());
-    both.values.missing.extend(cf.values.missing.iter().cloned());
     both.values.refused = both.values.refused.or_else(|| cf.values.refused.clone());
     Ok(New(both))
 }

@@ -13,6 +13,8 @@
 
 use pumice_base::{Error, Result};
 
+use crate::table_output::file_checksum::unhex;
+
 /// Largest size of a caller's note in bytes.
 pub(super) const NOTE_BYTES_MAX: usize = 1 << 20;
 
@@ -139,13 +141,6 @@ impl Meta {
         }
         Ok(())
     }
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let nibble = |digit: &u8| (*digit as char).to_digit(16);
-    let pairs = digits.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::try_from(nibble(pair.first()?)? * 16 + nibble(pair.get(1)?)?).ok();
-    pairs.map(byte).collect()
 }
 
 #[cfg(test)]

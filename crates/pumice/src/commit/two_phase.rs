@@ -262,16 +262,19 @@ impl PreparedSections {
 }
 
 /// The key of a committed section's update: with the commit's timestamp, if its family has such.
+///
+/// # Errors
+/// Corruption for timestamps of another size, and a key that is shorter.
 pub(crate) fn at_time<'k>(
     key: &'k [u8],
     time: Option<&[u8]>,
     timestamp_size: usize,
-) -> Cow<'k, [u8]> {
-    let Some(time) = time.filter(|time| timestamp_size > 0 && timestamp_size == time.len()) else {
-        return Cow::Borrowed(key);
-    };
-    let bare = key.len().saturating_sub(time.len());
-    Cow::Owned([&key[..bare], time].concat())
+) -> Result<Cow<'k, [u8]>> {
+    let Some(time) = time.filter(|_| timestamp_size > 0) else { return Ok(Cow::Borrowed(key)) };
+    match key.len().checked_sub(timestamp_size) {
+        Some(bare) if time.len() == timestamp_size => Ok(Cow::Owned([&key[..bare], time].concat())),
+        _ => Err(Error::corruption("a commit has a timestamp of another size than its keys")),
+    }
 }
 
 #[cold]
@@ -379,12 +382,14 @@ mod tests {
         let mut keys = Vec::new();
         let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
             if let BatchRecord::Entry { column_family, key, .. } = update {
-                keys.push(at_time(key, time, usize::from(column_family == 7)).into_owned());
+                keys.push(at_time(key, time, usize::from(column_family == 7))?.into_owned());
             }
             Ok(())
         };
         sections.read(&commit, insert).unwrap();
         assert_eq!(keys, [b"k".to_vec(), b"kt".to_vec()]);
+        assert!(at_time(b"", Some(b"t"), 1).unwrap_err().is_corruption());
+        assert!(at_time(b"key", Some(b"t"), 2).unwrap_err().is_corruption());
     }
 
     /// RocksDB writes a group of writers as one log record.

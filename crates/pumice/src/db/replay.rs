@@ -17,7 +17,7 @@ use crate::db::api::Db;
 use crate::db::store::Store;
 use crate::options::requests::{ReadOptions, WriteOptions};
 use crate::read::pinned::PinnedSlice;
-use crate::trace::query::{Decoded, TraceQuery, TraceRecord, decode, read_header};
+use crate::trace::query::{Decoded, TraceQuery, TraceRecord, decode_since, read_header};
 use crate::trace::{ReplayOptions, TraceReader};
 use crate::version::family::ColumnFamily;
 
@@ -116,11 +116,7 @@ impl Replayer {
     /// those of the reader.
     pub fn prepare(&mut self) -> Result<()> {
         self.reader.reset()?;
-        let header = self.reader.read().map_err(|error| match error.kind() {
-            ErrorKind::Incomplete => Error::corruption("Corrupted trace file. Incorrect header."),
-            _ => error,
-        })?;
-        self.began_micros = read_header(&header)?;
+        self.began_micros = read_header(&mut *self.reader)?;
         (self.prepared, self.at_end) = (true, false);
         Ok(())
     }
@@ -146,7 +142,7 @@ impl Replayer {
     #[expect(clippy::should_implement_trait, reason = "as RocksDB's; an error may not end it")]
     pub fn next(&mut self) -> Result<TraceRecord> {
         self.check_ready()?;
-        match decode(&self.reader.read()?)? {
+        match decode_since(self.began_micros, &self.reader.read()?)? {
             Decoded::Query(record) => Ok(record),
             Decoded::Other => Err(Error::not_supported("Unsupported trace type.")),
             Decoded::End => {
@@ -217,15 +213,22 @@ struct Pace {
     speed: f64,
 }
 
+/// A waiting call looks this often whether the replay has failed.
+const SLICE_MICROS: u64 = 100_000;
+
 impl Pace {
-    /// Waits for the time of a call. A damaged trace may say anything.
-    fn wait(&self, record: &TraceRecord) {
+    /// Waits for the time of a call; false if the replay has `failed` by then.
+    fn wait(&self, record: &TraceRecord, failed: impl Fn() -> bool) -> bool {
         let after = record.micros.saturating_sub(self.began) as f64 / self.speed;
         #[expect(clippy::cast_possible_truncation, reason = "as casts of floats saturate")]
         let due = self.started.saturating_add(after as u64);
-        if let Some(early @ 1..) = due.checked_sub(now_micros()) {
-            thread::sleep(Duration::from_micros(early));
+        while let Some(early @ 1..) = due.checked_sub(now_micros()) {
+            if failed() {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(early.min(SLICE_MICROS)));
         }
+        !failed()
     }
 }
 
@@ -242,7 +245,9 @@ fn run(
             if ended.is_err() {
                 return;
             }
-            match reader.read().and_then(|bytes| decode(&bytes)) {
+            let next = reader.read();
+            let next = next.and_then(|bytes| decode_since(pace.began, &bytes).map_err(not_an_end));
+            match next {
                 Ok(Decoded::Query(record)) => record,
                 Ok(Decoded::Other) => continue,
                 Ok(Decoded::End) => {
@@ -255,7 +260,13 @@ fn run(
                 }
             }
         };
-        pace.wait(&record);
+        let failed = || {
+            let (_, ended) = &*source.lock();
+            ended.as_ref().is_err_and(|error| error.kind() != ErrorKind::Incomplete)
+        };
+        if !pace.wait(&record, failed) {
+            return;
+        }
         let result = calls.make(&record.query);
         told(&record, &result);
         if let Err(error) = result {

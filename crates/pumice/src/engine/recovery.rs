@@ -375,7 +375,8 @@ impl<'a> Replay<'a> {
 
     /// The log has recorded these sizes of timestamps by the next record.
     pub fn set_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) {
-        if sizes.len() != self.timestamp_sizes.len() {
+        let known = |(id, size): &(u32, u16)| self.timestamp_sizes.get(id) == Some(size);
+        if sizes.len() != self.timestamp_sizes.len() || !sizes.iter().all(known) {
             self.timestamp_sizes = sizes.iter().copied().collect();
         }
     }
@@ -484,9 +485,9 @@ impl<'a> Replay<'a> {
             if recorded != mem.timestamp_size() {
                 return Err(other_timestamps(id, recorded, mem.timestamp_size()));
             }
-            let key = &two_phase::at_time(key, time, mem.timestamp_size());
             let end = (value_type == ValueType::RangeDeletion).then_some(value);
             check_timed(mem, key, end)?;
+            let key = &two_phase::at_time(key, time, mem.timestamp_size())?;
             mem.add(at, value_type, key, value)?;
             if mem.should_flush() && !self.db.dir.read_only && !self.full.contains(&id) {
                 self.full.push(id);

@@ -95,7 +95,10 @@ impl Replay<'_> {
         if self.full.is_empty() || self.db.dir.read_only {
             return Ok(());
         }
-        std::mem::take(&mut self.full).into_iter().try_for_each(|id| self.flush_one(id, 1))
+        std::mem::take(&mut self.full).into_iter().try_for_each(|id| {
+            self.flush_one(id, 1)?;
+            self.replace_memtable(id)
+        })
     }
 
     /// Writes what is left once all logs are read.
@@ -105,17 +108,15 @@ impl Replay<'_> {
         let left: Vec<u32> = left.collect();
         left.into_iter().try_for_each(|id| self.flush_one(id, cores))?;
         self.wait_until_fewer(1)?;
-        if self.jobs.take().is_some() {
-            // Writes go on after what the tables have.
-            let written: Vec<u32> = self.found.edits.keys().copied().collect();
-            written.into_iter().try_for_each(|id| self.replace_memtable(id))?;
-        }
-        Ok(())
+        self.jobs = None;
+        // Writes go on after what the tables have.
+        let written: Vec<u32> = self.found.edits.keys().copied().collect();
+        written.into_iter().try_for_each(|id| self.replace_memtable(id))
     }
 
-    /// Writes a memtable to L0 and replaces it; fewer than `most` others are being written then.
+    /// Writes a memtable to L0 and takes it away; fewer than `most` others are being written then.
     fn flush_one(&mut self, id: u32, most: usize) -> Result<()> {
-        let mem = Arc::clone(&self.mems[&id]);
+        let mem = self.mems.remove(&id).ok_or_else(|| unknown_family(id))?;
         mem.mark_immutable();
         if !is_fiber() && self.jobs.as_ref().is_some_and(|jobs| jobs.running.len() >= most) {
             // There is time for it: the threads are busy.
@@ -145,7 +146,7 @@ impl Replay<'_> {
         if most == 1 && !self.may_go_on_beside(&cf) {
             self.wait_until_fewer(1)?;
         }
-        self.replace_memtable(id)
+        Ok(())
     }
 
     /// There is room for what is read while the family's full memtable is written.

@@ -61,3 +61,11 @@ pub(crate) fn of_all(
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
+
+/// What [`hex`] was made of; None for what it does not make.
+pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let nibble = |digit: &u8| (*digit as char).to_digit(16);
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::try_from(nibble(pair.first()?)? * 16 + nibble(pair.get(1)?)?).ok();
+    pairs.map(byte).collect()
+}

@@ -42,6 +42,9 @@ pub(crate) fn record(micros: u64, kind: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Time, type and payload of a record.
+///
+/// # Errors
+/// Corruption if it is not whole.
 pub(crate) fn parts(record: &[u8]) -> Result<(u64, u8, &[u8])> {
     let mut input = Decoder::new(record);
     let head = (input.fixed64(), input.u8(), input.fixed32());
@@ -53,7 +56,7 @@ pub(crate) fn parts(record: &[u8]) -> Result<(u64, u8, &[u8])> {
 }
 
 fn cut_record() -> Error {
-    Error::new(ErrorKind::Incomplete, "Decode trace string failed")
+    Error::corruption("Decode trace string failed")
 }
 
 /// Where a trace goes. Its calls come one at a time, from any thread, and must not call the
@@ -182,6 +185,8 @@ pub struct FileTraceReader {
     fs: Arc<dyn FileSystem>,
     path: PathBuf,
     file: Box<dyn SequentialFile>,
+    /// Bytes of the file before those of `read`.
+    passed: u64,
     /// Bytes read from the file, of which `at` are behind.
     read: Vec<u8>,
     at: usize,
@@ -201,7 +206,7 @@ impl FileTraceReader {
     pub fn open(fs: Arc<dyn FileSystem>, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let file = fs.open_sequential(&path)?;
-        Ok(FileTraceReader { fs, path, file, read: Vec::new(), at: 0 })
+        Ok(FileTraceReader { fs, path, file, passed: 0, read: Vec::new(), at: 0 })
     }
 
     /// Whether `bytes` more are at hand, read if they were not. A length is trusted no further
@@ -209,6 +214,7 @@ impl FileTraceReader {
     fn have(&mut self, bytes: usize) -> Result<bool> {
         if self.at > PIECE_BYTES {
             self.read.drain(..self.at);
+            self.passed += self.at as u64;
             self.at = 0;
         }
         while self.read.len() - self.at < bytes {
@@ -232,6 +238,11 @@ impl TraceReader for FileTraceReader {
         }
         let head = &self.read[self.at..self.at + RECORD_HEADER_LEN];
         let len = head[9..].iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+        // What cannot be whole is not read.
+        let end = self.passed + (self.at + RECORD_HEADER_LEN + len) as u64;
+        if len > PIECE_BYTES && end > self.fs.file_size(&self.path)? {
+            return Err(at_end());
+        }
         if !self.have(RECORD_HEADER_LEN + len)? {
             return Err(at_end());
         }
@@ -243,7 +254,7 @@ impl TraceReader for FileTraceReader {
     fn reset(&mut self) -> Result<()> {
         self.file = self.fs.open_sequential(&self.path)?;
         self.read.clear();
-        self.at = 0;
+        (self.passed, self.at) = (0, 0);
         Ok(())
     }
 }
@@ -290,7 +301,7 @@ mod tests {
         let bytes = record(5, 9, b"text");
         assert_eq!(parts(&bytes).expect("whole"), (5, 9, &b"text"[..]));
         for len in 0..bytes.len() {
-            assert_eq!(parts(&bytes[..len]).unwrap_err().kind(), ErrorKind::Incomplete);
+            assert!(parts(&bytes[..len]).unwrap_err().is_corruption());
         }
     }
 }

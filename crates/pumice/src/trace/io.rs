@@ -188,7 +188,10 @@ impl IoTraceReader {
             Err(error) if error.kind() == ErrorKind::Incomplete => return Ok(None),
             read => read?,
         };
-        let (nanos, _, payload) = parts(&bytes)?;
+        let (nanos, kind, payload) = parts(&bytes)?;
+        if kind != IO {
+            return Err(Error::corruption("no record of a trace of files"));
+        }
         let record = IoTraceRecord::decode(nanos, payload);
         record.map(Some).ok_or_else(|| Error::incomplete("Incomplete access record"))
     }
@@ -254,8 +257,8 @@ impl IoTrace {
         numbers: Numbers,
     ) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let record = IoTraceRecord {
-            nanos: now_nanos(),
+        let mut record = IoTraceRecord {
+            nanos: 0,
             file_operation: operation.to_string(),
             latency_nanos,
             io_status: error.map_or_else(|| "OK".to_string(), Error::to_string),
@@ -265,7 +268,12 @@ impl IoTrace {
             offset: numbers.offset,
             request_id: None,
         };
-        self.0.note(|| true, || record.encode());
+        // Under the lock of the trace, so that times are in the order of records.
+        let encode = move || {
+            record.nanos = now_nanos();
+            record.encode()
+        };
+        self.0.note(|| true, encode);
     }
 }
 

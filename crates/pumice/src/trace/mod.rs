@@ -30,7 +30,7 @@ mod traced_files;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::perf::Attention;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
@@ -226,7 +226,10 @@ fn binary_header() -> Vec<u8> {
 /// Reads and checks such a header; its time.
 fn read_binary_header(reader: &mut dyn TraceReader) -> Result<u64> {
     use pumice_base::coding::Decoder;
-    let bytes = reader.read()?;
+    let bytes = reader.read().map_err(|error| match error.kind() {
+        ErrorKind::Incomplete => Error::corruption("Corrupted header in the trace file"),
+        _ => error,
+    })?;
     let (micros, kind, payload) = file::parts(&bytes)?;
     let mut input = Decoder::new(payload);
     let magic = input.length_prefixed();

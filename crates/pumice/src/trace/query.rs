@@ -200,11 +200,24 @@ pub(crate) enum Decoded {
     Other,
 }
 
-/// The meaning of a record.
+/// A call further from the beginning of its trace has a damaged time: a year.
+const SPAN_MICROS_MAX: u64 = 366 * 86_400 * 1_000_000;
+
+/// The meaning of a record of a trace that began then.
 ///
 /// # Errors
-/// Corruption.
-pub(crate) fn decode(record: &[u8]) -> Result<Decoded> {
+/// Corruption, also for a time that is out of reach: a replay would wait for it.
+pub(crate) fn decode_since(began_micros: u64, record: &[u8]) -> Result<Decoded> {
+    let decoded = decode(record)?;
+    match &decoded {
+        Decoded::Query(call) if call.micros.saturating_sub(began_micros) > SPAN_MICROS_MAX => {
+            Err(Error::corruption("trace record has a time over a year after the beginning"))
+        }
+        _ => Ok(decoded),
+    }
+}
+
+fn decode(record: &[u8]) -> Result<Decoded> {
     let (micros, kind, payload) = parts(record)?;
     match kind {
         END => Ok(Decoded::End),
@@ -255,11 +268,19 @@ fn bad_header(what: &str) -> Error {
     Error::corruption(format!("Corrupted trace file. Incorrect {what}."))
 }
 
-/// The time of a header record.
+/// The time of a trace's header, its first record.
 ///
 /// # Errors
-/// Corruption for what is no header; NotSupported for another version of the format.
-pub(crate) fn read_header(record: &[u8]) -> Result<u64> {
+/// Corruption for what is no header; NotSupported for another version of the format; those of the
+/// reader.
+pub(crate) fn read_header(reader: &mut dyn TraceReader) -> Result<u64> {
+    match reader.read() {
+        Err(error) if error.kind() == ErrorKind::Incomplete => Err(bad_header("header")),
+        record => began(&record?),
+    }
+}
+
+fn began(record: &[u8]) -> Result<u64> {
     let (micros, kind, payload) = parts(record)?;
     let text = std::str::from_utf8(payload).unwrap_or_default();
     if kind != BEGIN {
@@ -318,11 +339,7 @@ impl QueryTraceReader {
     /// # Errors
     /// Corruption if it is none, NotSupported for another version than 0.2; those of the reader.
     pub fn new(mut reader: Box<dyn TraceReader>) -> Result<Self> {
-        let header = reader.read().map_err(|error| match error.kind() {
-            ErrorKind::Incomplete => bad_header("header"),
-            _ => error,
-        })?;
-        let began_micros = read_header(&header)?;
+        let began_micros = read_header(&mut *reader)?;
         Ok(QueryTraceReader { reader, began_micros })
     }
 
@@ -342,7 +359,7 @@ impl QueryTraceReader {
             Err(error) if error.kind() == ErrorKind::Incomplete => return Ok(None),
             read => read?,
         };
-        match decode(&bytes)? {
+        match decode_since(self.began_micros, &bytes)? {
             Decoded::Query(record) => Ok(Some(record)),
             Decoded::End => Ok(None),
             Decoded::Other => Err(Error::not_supported("Unsupported trace type.")),
@@ -450,8 +467,9 @@ mod tests {
     fn damaged_records_are_errors() {
         for (call, _) in calls() {
             let whole = call.encode(5);
-            for len in 0..whole.len() {
-                assert!(decode(&whole[..len]).is_err());
+            let (micros, kind, payload) = parts(&whole).unwrap();
+            for len in 0..payload.len() {
+                assert!(decode(&record(micros, kind, &payload[..len])).is_err());
             }
             for at in 0..whole.len() {
                 for flip in [1, 0x55, 0x80] {
@@ -466,13 +484,13 @@ mod tests {
     #[pumice_test_macros::test]
     fn only_version_0_2_is_read() {
         let header = |text: &str| record(9, BEGIN, text.as_bytes());
-        assert_eq!(read_header(&header(&begin_payload())).unwrap(), 9);
+        assert_eq!(began(&header(&begin_payload())).unwrap(), 9);
         let old = begin_payload().replace("0.2", "0.1");
-        let error = read_header(&header(&old)).unwrap_err();
+        let error = began(&header(&old)).unwrap_err();
         assert_eq!(error.to_string(), "Not implemented: trace version \"0.1\"");
-        let error = read_header(&header("feedcafe")).unwrap_err();
+        let error = began(&header("feedcafe")).unwrap_err();
         assert_eq!(error.to_string(), "Corruption: Corrupted trace file. Incorrect magic.");
-        let error = read_header(&record(9, WRITE, b"")).unwrap_err();
+        let error = began(&record(9, WRITE, b"")).unwrap_err();
         assert_eq!(error.to_string(), "Corruption: Corrupted trace file. Incorrect header.");
     }
 }

@@ -3,7 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use pumice::{Error, FileSystem, Result};
 use pumice_env::{
@@ -121,8 +124,9 @@ impl RandomAccessFileWrapper for NotedFile {
             |(bad, at): &Range| *bad == path && at.start < range.end && range.start < at.end;
         let fails = notes.bad.lock().iter().any(overlaps);
         notes.reads.lock().push((path, range));
-        notes.begun.fetch_add(1, Relaxed);
         notes.most.fetch_max(notes.now.fetch_add(1, Relaxed) + 1, Relaxed);
+        // After `now`: who sees that it has begun sees that it goes on.
+        notes.begun.fetch_add(1, SeqCst);
         if notes.holds.load(Relaxed) {
             notes.gate.wait();
         }

@@ -399,7 +399,9 @@ impl Table {
             return Err(self.file.bad_block(handle, kind, "malformed entry"));
         }
         if !tombstones.is_empty() {
-            let seqs_max = FRAGMENT_SEQS_MAX + 2 * tombstones.len();
+            // A sequence with a timestamp takes some eight times the memory of one without.
+            let share = if self.comparator.user.timestamp_size() > 0 { 8 } else { 1 };
+            let seqs_max = FRAGMENT_SEQS_MAX / share + 2 * tombstones.len();
             let list =
                 FragmentedTombstones::build_within(tombstones, &self.comparator.user, seqs_max);
             let list = list.ok_or_else(|| {

@@ -18,6 +18,8 @@ use std::fmt::{Display, Write};
 use pumice_base::coding::{get_fixed32, put_fixed32};
 use pumice_base::{Error, Result};
 
+use crate::table_output::file_checksum::{hex, unhex};
+
 const VERSION: u32 = 1;
 /// Braces within braces; a message has five.
 const DEPTH_MAX: usize = 32;
@@ -165,20 +167,6 @@ impl Fields {
     pub fn parts(&self, name: &str) -> Result<Vec<Fields>> {
         self.list(name)?.into_iter().map(Fields::of).collect()
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string does not fail.
-        _ = write!(text, "{byte:02X}");
-        text
-    })
 }
 
 /// Writes fields.

@@ -259,10 +259,12 @@ fn a_compaction_reads_its_inputs_once_and_ahead() {
     };
     let of_inputs: Vec<_> = reads.into_iter().filter(|(path, _)| !is_output(path)).collect();
     let largest = of_inputs.iter().map(|(_, range)| range.end - range.start).max().unwrap();
-    let (bytes, _) = covered(&of_inputs);
+    let (bytes, twice) = covered(&of_inputs);
+    assert_eq!(twice, 0, "bytes that were read twice");
     let read: u64 = bytes.iter().map(|(_, range)| range.end - range.start).sum();
     assert!(read < inputs, "{read} of {inputs}");
     assert!(largest <= 16384 + 4096, "the halves of a step, of which one is in flight: {largest}");
+    assert!(largest > 8192, "nothing is read ahead: {largest}");
 }
 
 /// Random moves on both sides, with what they show compared after each.

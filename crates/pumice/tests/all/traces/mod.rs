@@ -38,15 +38,8 @@ pub fn reader(fs: &Arc<dyn FileSystem>, path: impl AsRef<Path>) -> Box<FileTrace
 /// The calls of a trace.
 pub fn queries(fs: &Arc<dyn FileSystem>, path: impl AsRef<Path>) -> Vec<TraceQuery> {
     let mut reader = QueryTraceReader::new(reader(fs, path)).unwrap();
-    let began = reader.began_micros();
-    let mut last = 0;
-    std::iter::from_fn(|| reader.next().unwrap())
-        .map(|record| {
-            assert!(record.micros >= began.max(last));
-            last = record.micros;
-            record.query
-        })
-        .collect()
+    // Times are not compared: the clock of the system may go back.
+    std::iter::from_fn(|| reader.next().unwrap()).map(|record| record.query).collect()
 }
 
 /// The updates of a traced write: kinds are the words of `BatchRecord`.

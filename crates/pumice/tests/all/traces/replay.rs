@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pumice::trace::TraceOptions;
+use pumice::trace::{TraceOptions, TraceReader};
 use pumice::{ColumnFamilyOptions, Db, ErrorKind, ReplayOptions, TraceResult, WriteBatch};
 use pumice::{TransactionDb, TransactionDbOptions, TransactionOptions, WriteOptions};
 use pumice_base::random::Rng;
+use pumice_port::time::now_micros;
 
 use super::{TRACE, database, queries, reader, writer};
 use crate::common::{DIR, memory, options};
@@ -143,4 +144,66 @@ fn transactions_are_replayed_by_their_commits() {
     let found = contents(&again, "default");
     assert_eq!(found, contents(db.db(), "default"));
     assert_eq!(found.len(), 2);
+}
+
+/// A trace whose calls come at other times: the nth at the beginning and n times `step`.
+struct Shifted {
+    inner: Box<dyn TraceReader>,
+    began: u64,
+    calls: u64,
+    step: u64,
+}
+
+impl TraceReader for Shifted {
+    fn read(&mut self) -> pumice::Result<Vec<u8>> {
+        let mut record = self.inner.read()?;
+        let time = u64::from_le_bytes(record[..8].try_into().unwrap());
+        match self.calls {
+            0 => self.began = time,
+            n => {
+                let at = self.began.saturating_add((n - 1).saturating_mul(self.step));
+                record[..8].copy_from_slice(&at.to_le_bytes());
+            }
+        }
+        self.calls += 1;
+        Ok(record)
+    }
+    fn reset(&mut self) -> pumice::Result<()> {
+        self.calls = 0;
+        self.inner.reset()
+    }
+}
+
+/// A replay of two puts that are `step` microseconds apart: what it gives, and how long it takes.
+fn paced(step: u64, fast_forward: f64) -> (pumice::Result<()>, u64) {
+    let (db, fs) = database();
+    db.start_trace(&TraceOptions::default(), writer(&fs)).unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    db.end_trace().unwrap();
+    let (again, _) = database();
+    let families = [again.default_column_family().clone()];
+    let trace = Shifted { inner: reader(&fs, TRACE), began: 0, calls: 0, step };
+    let mut replayer = again.new_default_replayer(&families, Box::new(trace)).unwrap();
+    replayer.prepare().unwrap();
+    let started = now_micros();
+    let replayed = replayer.replay(&ReplayOptions { num_threads: 1, fast_forward });
+    (replayed, now_micros() - started)
+}
+
+#[pumice_test_macros::test]
+fn calls_wait_for_their_times() {
+    let (replayed, took) = paced(300_000, 2.0);
+    replayed.unwrap();
+    assert!(took >= 150_000, "{took}");
+    // A minute of the trace, of which nothing is waited for: else this test would take it.
+    paced(60_000_000, 1e9).0.unwrap();
+}
+
+/// Nobody waits for a time that damage has made.
+#[pumice_test_macros::test]
+fn a_damaged_time_is_corruption() {
+    let (replayed, _) = paced(u64::MAX / 2, 1.0);
+    let error = replayed.unwrap_err();
+    assert_eq!(error.message(), "trace record has a time over a year after the beginning");
 }

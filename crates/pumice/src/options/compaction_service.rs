@@ -41,7 +41,8 @@ pub struct CompactionServiceJobInfo {
     /// Unique in this open, `db_session_id`: the job in the high half, the part of it in the low
     /// one.
     pub job_id: u64,
-    /// RocksDB's number of the pool in whose place it would run here: 0 bottom, 1 low.
+    /// RocksDB's number of the pool of compactions, 1 (low). That a job would run in the pool of
+    /// the last level is not told.
     pub priority: i32,
     /// Why.
     pub compaction_reason: CompactionReason,

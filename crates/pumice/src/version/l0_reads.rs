@@ -2,8 +2,9 @@
 //!
 //! Only a read that is over knows how many files it needed. So the next ones are expected to be
 //! like it: after one that had to read blocks of several files one after the other, further ones
-//! read such blocks together, until [`TRUST`] of them in a row have read in vain. So of reads that
-//! are not needed there are at most those of [`TRUST`] lookups for each lookup that needed several.
+//! read such blocks together, until [`TRUST`] of them in a row have read in vain or had fewer than
+//! two blocks to read. So of reads that are not needed there are at most those of [`TRUST`] lookups
+//! for each lookup that needed several.
 //!
 //! Thread safety: from anywhere; updates of different readers may overwrite each other.
 

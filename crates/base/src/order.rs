@@ -54,11 +54,11 @@ fn move_to(len: usize, places: &mut [u32], swap: &mut dyn FnMut(usize, usize)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::Rng;
 
     #[test]
     fn sorts_as_the_standard_library_does() {
-        let mut random = Random::new(301);
+        let mut random = Rng::new(301);
         for len in (0..70).chain([1000]) {
             for values in [1, 3, 1_000_000] {
                 let items = (0..len).map(|at| (random.uniform(values), at, at.to_string()));

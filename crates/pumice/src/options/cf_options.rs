@@ -225,7 +225,7 @@ option_table! {
             => "skipping::a_queue_of_keys_costs_the_same_after_any_number_of_rounds";
         /// The program does not ask for older values of what is in memory: the bindings give no
         /// snapshots, as RocksDB, which overwrites such values; here they stay until a flush, and
-        /// [`Db::snapshot`](crate::Db::snapshot) works. Not with `allow_concurrent_memtable_write`.
+        /// `Db::snapshot` works. Not with `allow_concurrent_memtable_write`.
         inplace_update_support: bool = false, fixed, saved
             => "in_place::updates_in_place_need_one_writer";
         /// Write no filters for the last level: most gets find their key.

@@ -142,6 +142,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             closing: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
             manual_pauses: AtomicI64::new(0),
+            compaction_aborts: AtomicU64::new(0),
             mark: a.mark,
             runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
             me: OnceLock::new(),

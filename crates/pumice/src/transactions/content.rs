@@ -17,6 +17,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
 use crate::batch_index::{SharedBatch, WriteBatchWithIndex, WriteBatchWithIndexOptions};
+use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
 use crate::lock_order;
 use crate::locks::{Holder, NEVER, TransactionState};
@@ -82,6 +83,8 @@ pub(super) struct Content {
     pub name: Vec<u8>,
     /// The log that has it, if it is prepared.
     pub prepared_in: FileNumber,
+    /// Updates that are no part of it and are committed with it, if it is prepared.
+    pub beside: Option<WriteBatch>,
     /// Writes can be read back.
     pub indexing: bool,
     /// The time that keys are checked against, in families with timestamps.
@@ -129,6 +132,7 @@ impl Content {
             counts: Counts::default(),
             name: Vec::new(),
             prepared_in: 0,
+            beside: None,
             indexing: true,
             read_timestamp: None,
             commit_timestamp: None,
@@ -160,6 +164,7 @@ impl Content {
     fn forget(&mut self) {
         self.used = Tracker::default();
         self.points.clear();
+        self.beside = None;
         self.counts = Counts::default();
     }
 }

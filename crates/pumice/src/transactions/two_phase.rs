@@ -145,7 +145,8 @@ impl Pessimistic {
         let (db, prepared) = (inner.db.inner(), (&*content.name, content.prepared_in));
         let ended = match after {
             TransactionState::Committed => inner.batch.with_mut(|batch| {
-                two_phase::commit(db, &content.write_options, prepared, batch.write_batch())
+                let updates = (content.beside.as_ref(), batch.write_batch());
+                two_phase::commit(db, &content.write_options, prepared, updates)
             }),
             _ => two_phase::rollback(db, &content.write_options, prepared),
         };

@@ -31,7 +31,7 @@ pub fn list<'a>(env: Env<'a>, files: &Files) -> Result<Object<'a>> {
     let array = env.new_objects(CLASS, threads.len())?;
     for (at, (kind, id)) in threads.into_iter().enumerate() {
         env.frame(|| {
-            let nameless = jvalue { l: env.new_text("")?.raw() };
+            let nameless = jvalue { l: Object::NULL.raw() };
             let arguments = [
                 jvalue { j: id.cast_signed() },
                 jvalue { b: kind },

@@ -133,7 +133,7 @@ impl Transaction {
     }
     /// Sets the updates that the commit of a prepared transaction writes before its own: their keys
     /// are not locked, and they are not in the log before (RocksDB's commit-time batch). One that
-    /// commits without having been prepared drops them.
+    /// locks and was not prepared cannot be committed with them; an optimistic one drops them.
     ///
     /// # Errors
     /// That of an update which `updates` refused.

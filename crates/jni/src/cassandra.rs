@@ -1,5 +1,5 @@
-//! Rows as Cassandra keeps them in RocksDB: the merge operator and the compaction filter that RocksDB's
-//! Java classes name, in Rust alone.
+//! Rows as Cassandra keeps them in RocksDB: the merge operator and the compaction filter that
+//! RocksDB's Java classes name, in Rust alone.
 //!
 //! ```text
 //! row     i32 local deletion time, i64 marked for deletion at, column*   (all big endian)

@@ -6,7 +6,8 @@
 //! | `api` | the native methods, by area, in safe Rust |
 //! | `callbacks` | objects of Java that the engine calls |
 //! | `cassandra` | the operators of Cassandra's rows |
-//! | `objects`, `open_transaction`, `records`, `maps` | what handles of Java stand for; maps of Java's |
+//! | `objects`, `open_transaction`, `records` | what handles of Java stand for |
+//! | `maps` | maps of Java's |
 //! | `ffi` | all that touches the virtual machine: arguments, results, handles, exceptions |
 //!
 //! What a method does without Java is in the crate `pumice-binding`. The build script (`build/`)

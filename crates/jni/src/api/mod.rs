@@ -11,7 +11,8 @@
 //! | `caches` | caches, limiters, managers, environments |
 //! | `statistics`, `perf`, `properties`, `threads`, `traces` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
-//! | `maintenance`, `files`, `readers`, `backups` | flushes, compactions, checkpoints, table files, backups |
+//! | `maintenance`, `files`, `readers` | flushes, compactions, checkpoints, table files |
+//! | `backups` | backup engines |
 //! | `transactions`, `parts`, `snapshots`, `locks` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
 

@@ -1,5 +1,5 @@
-//! Snapshots of transactions, who hears of them, and what is kept for their commit. A handle is used
-//! by one thread at a time.
+//! Snapshots of transactions, who hears of them, and what is kept for their commit. A handle is
+//! used by one thread at a time.
 
 use std::sync::Arc;
 

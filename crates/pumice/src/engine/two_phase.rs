@@ -63,8 +63,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Makes the updates of the transaction `name`, prepared in `log`, part of the database, after those
-/// that are committed beside them.
+/// Makes the updates of the transaction `name`, prepared in `log`, part of the database, after
+/// those that are committed beside them.
 ///
 /// # Errors
 /// As `DbInner::write`; it is then still prepared.

@@ -1,7 +1,8 @@
 //! How many compactions run at once in the column families that share a limit.
 //!
-//! Thread safety: all methods from anywhere; counts are atomic. A family whose limit is reached waits
-//! and is asked again a short while later, since the place may become free in another database.
+//! Thread safety: all methods from anywhere; counts are atomic. A family whose limit is reached
+//! waits and is asked again a short while later, since the place may become free in another
+//! database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -83,7 +84,7 @@ impl ConcurrentTaskLimiter {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn places_are_limited_unless_they_are_forced() {
         let limiter = Arc::new(ConcurrentTaskLimiter::new("l", 1));
         let first = limiter.token(false);

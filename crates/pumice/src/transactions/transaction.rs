@@ -140,12 +140,12 @@ impl Transaction {
     pub fn set_commit_time_batch(&self, updates: &WriteBatch) -> Result<()> {
         updates.status()?;
         updates.check_owner(&**self.inner.db.inner())?;
-        self.inner.content.lock().beside = Some(updates.clone());
+        self.inner.content.lock().prepared.beside = Some(updates.clone());
         Ok(())
     }
     /// The number of the log that has the prepared transaction; 0 before its prepare.
     pub fn log_number(&self) -> u64 {
-        self.inner.content.lock().prepared_in
+        self.inner.content.lock().prepared.log
     }
     /// [`Transaction::prepare`] as a future.
     pub fn prepare_async(&self) -> DbFuture<Result<()>> {

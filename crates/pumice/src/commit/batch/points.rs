@@ -63,8 +63,8 @@ impl WriteBatch {
     }
 
     /// What is added from now on is written to the database and not to its log: it is gone if the
-    /// database ends or closes before a flush. A later call moves the point. Two-phase commits, and databases
-    /// whose transactions lock, log all of a batch.
+    /// database ends or closes before a flush. A later call moves the point. Transactions log all
+    /// of a batch.
     pub fn mark_wal_termination_point(&mut self) {
         self.log_end = Some(LogEnd { bytes: self.rep.len(), count: self.count() });
     }

@@ -60,6 +60,7 @@ impl CompactionFilter for Held {
 }
 
 /// Flushes go on, compactions of both kinds do not, and what is due runs when all calls resumed.
+// Plain #[test]: the pools are those of operating-system threads.
 #[test]
 fn nothing_is_compacted_until_as_many_calls_resume() {
     let db = Db::open(&options(), DIR).unwrap();
@@ -86,6 +87,7 @@ fn nothing_is_compacted_until_as_many_calls_resume() {
 }
 
 /// A compaction that runs ends early, and is no error of the database.
+// Plain #[test]: the pools are those of operating-system threads.
 #[test]
 fn a_running_compaction_ends_early() {
     let gate = Gate::new();
@@ -118,6 +120,7 @@ fn a_running_compaction_ends_early() {
 
 /// Two databases share a limit of one: the second waits, and runs without a nudge. Calls that
 /// compact do not wait.
+// Plain #[test]: the pools are those of operating-system threads.
 #[test]
 fn compactions_under_one_limit_wait_for_each_other() {
     let gate = Gate::new();

@@ -20,7 +20,7 @@ fn promote(db: &Db, level: i32) -> String {
 }
 
 /// RocksDB's rules and texts.
-#[test]
+#[pumice_test_macros::test]
 fn level_0_is_promoted_if_nothing_overlaps() {
     let options = options();
     let db = Db::open(&options, DIR).unwrap();
@@ -53,7 +53,7 @@ fn delete(db: &Db, name: &str) -> String {
 }
 
 /// As above: only what hides nothing may go.
-#[test]
+#[pumice_test_macros::test]
 fn the_oldest_file_at_the_bottom_is_deleted_by_name() {
     let mut options = options();
     options.db.WAL_ttl_seconds = 1000;
@@ -93,7 +93,7 @@ fn the_oldest_file_at_the_bottom_is_deleted_by_name() {
 
 /// The part of a batch behind its point is written and not logged; what is written later keeps its
 /// sequence numbers.
-#[test]
+#[pumice_test_macros::test]
 fn a_batch_is_logged_up_to_its_point() {
     let options = options();
     let db = Db::open(&options, DIR).unwrap();

@@ -31,6 +31,11 @@ public class StoreBench {
             for (int i = 0; i < keys; i++) store.put(key[i], value);
             Bench.measure("kafka-get", calls, i -> { if (store.get(key[(i * 7919) % keys]).length != 100) throw new AssertionError("lost"); });
             Bench.measure("kafka-put", calls, i -> store.put(key[(i * 7919) % keys], value));
+            Bench.measure("kafka-batch100", calls / 50, i -> {
+                List<KeyValue<Bytes, byte[]>> batch = new ArrayList<>();
+                for (int n = 0; n < 100; n++) batch.add(KeyValue.pair(key[(i * 100 + n) % keys], value));
+                store.putAll(batch);
+            });
             Bench.measure("kafka-range50", calls / 20, i -> {
                 try (KeyValueIterator<Bytes, byte[]> it = store.range(key[(i * 7919) % keys], null)) {
                     for (int n = 0; n < 50 && it.hasNext(); n++) it.next();

@@ -1,5 +1,5 @@
-//! `--bench`, `--bench stores` and `--bench crossing`: what calls cost through the classes, with RocksDB's library
-//! and with ours, in turns. It reports and does not judge.
+//! `--bench`, `--bench stores` and `--bench crossing`: what calls cost through the classes, with
+//! RocksDB's library and with ours, in turns. It reports and does not judge.
 //!
 //! Thread safety: one caller, one process at a time. Figures are worth what the machine is quiet.
 

@@ -5,6 +5,8 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.*;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.*;
 
 /**
@@ -12,6 +14,10 @@ import org.apache.kafka.streams.state.*;
  * of that size, in batches of 1,000 records as a restore does it. Prints "NAME NUMBER": KiB of the process, KiB a second.
  */
 public class StoresBench {
+    static class Nothing implements Processor<Bytes, byte[], Void, Void> {
+        @Override public void process(Record<Bytes, byte[]> record) { }
+    }
+
     static TopologyTestDriver open(String folder, int stores) {
         Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "stores");
@@ -23,7 +29,7 @@ public class StoresBench {
             names[i] = "store" + i;
             builder.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(names[i]), Serdes.Bytes(), Serdes.ByteArray()).withLoggingDisabled());
         }
-        builder.stream("topic", Consumed.with(Serdes.Bytes(), Serdes.ByteArray())).process(() -> record -> { }, names);
+        builder.stream("topic", Consumed.with(Serdes.Bytes(), Serdes.ByteArray())).process(Nothing::new, names);
         return new TopologyTestDriver(builder.build(), properties);
     }
 

@@ -157,8 +157,8 @@ pub use options::requests::{
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
-    CompactionFilterFactory, DbOptions, EntryType, Options, TablePropertiesCollector,
-    TablePropertiesCollectorFactory, filter_of,
+    CompactionFilterFactory, ConcurrentTaskLimiter, DbOptions, EntryType, Options,
+    TablePropertiesCollector, TablePropertiesCollectorFactory, filter_of,
 };
 pub use read::columns::PinnedColumns;
 pub use read::entries::{Cursor, Entries};

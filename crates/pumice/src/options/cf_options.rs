@@ -19,6 +19,7 @@ use super::filter_factory::CompactionFilterFactory;
 use super::paths::DbPath;
 use super::row::option_table;
 use super::sst_partitioner::SstPartitionerFactory;
+use super::task_limiter::ConcurrentTaskLimiter;
 use super::universal::UniversalOptions;
 use super::value::{at_least, between};
 
@@ -286,6 +287,8 @@ option_table! {
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
         /// Makes a compaction filter for each job, where there is no `compaction_filter`.
         compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>> = None;
+        /// How many compactions of the families that share it run at once.
+        compaction_thread_limiter: Option<Arc<ConcurrentTaskLimiter>> = None;
         /// Watch the entries of tables that are written, add to their properties, and may ask for
         /// their compaction.
         table_properties_collector_factories: Vec<Arc<dyn TablePropertiesCollectorFactory>> =

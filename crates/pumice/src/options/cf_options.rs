@@ -367,6 +367,8 @@ option_table! {
         "memtable_veirfy_per_key_checksum_on_seek" accepts ["false", "0"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
+        /// Compact files because of the reads that they cause.
+        "read_triggered_compaction_threshold" accepts ["0", "0.0", "0.000000"];
         /// Keep recent data off the last level.
         "preclude_last_level_data_seconds" accepts ["0"];
         /// Keep the times of recent writes.

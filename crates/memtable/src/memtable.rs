@@ -129,6 +129,8 @@ pub struct MemTable {
     comparator: InternalKeyComparator,
     /// Bytes of the timestamps that user keys end with.
     timestamp_size: usize,
+    /// The newest timestamp, if they are numbers of 8 bytes.
+    newest_time: AtomicU64,
     range_dels: RangeDels,
     pub(crate) dead_ranges: DeadRanges,
     pub(crate) dead_run_min: u32,
@@ -171,6 +173,7 @@ impl MemTable {
             bloom,
             timestamp_size: options.comparator.user.timestamp_size(),
             comparator: options.comparator,
+            newest_time: AtomicU64::new(0),
             range_dels: RangeDels::new(),
             dead_ranges: DeadRanges::new(),
             dead_run_min: match options.rep {
@@ -261,7 +264,7 @@ impl MemTable {
             return Ok(());
         }
         check_lengths(key, value)?;
-        let t = self.stored_type(t);
+        let t = if self.timestamp_size > 0 { self.take_timed(t, key) } else { t };
         if let Some(bloom) = &self.bloom {
             bloom.add_concurrent(key);
         }
@@ -279,13 +282,23 @@ impl MemTable {
         if inserted { Ok(()) } else { Err(repeated()) }
     }
 
-    /// The type that an entry is stored with: of keys with timestamps, deletions have their own.
-    #[inline]
-    fn stored_type(&self, t: ValueType) -> ValueType {
+    /// Notes the timestamp of `key`, and gives the type that its entry is stored with: deletions
+    /// have their own.
+    #[cold]
+    fn take_timed(&self, t: ValueType, key: &[u8]) -> ValueType {
+        if let Some(time) = key.last_chunk().filter(|_| self.timestamp_size == size_of::<u64>()) {
+            self.newest_time.fetch_max(u64::from_le_bytes(*time), Relaxed);
+        }
         match t {
-            ValueType::Deletion if self.timestamp_size > 0 => ValueType::DeletionWithTimestamp,
+            ValueType::Deletion => ValueType::DeletionWithTimestamp,
             t => t,
         }
+    }
+
+    /// The newest timestamp of an entry, where timestamps are little-endian numbers of 8 bytes.
+    /// Requires an entry.
+    pub fn newest_time(&self) -> u64 {
+        self.newest_time.load(Relaxed)
     }
 
     /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.
@@ -297,6 +310,9 @@ impl MemTable {
     }
 
     pub(crate) fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
+        if self.timestamp_size > 0 {
+            self.take_timed(ValueType::RangeDeletion, start);
+        }
         self.range_first_seq.fetch_min(seq, Relaxed);
         self.range_largest_seq.fetch_max(seq, Relaxed);
         let (start, end) = (UserKey::new(start), UserKey::new(end));
@@ -573,7 +589,7 @@ impl MemTableWriter<'_> {
             return Ok(());
         }
         check_lengths(key, value)?;
-        let t = self.table.stored_type(t);
+        let t = if self.table.timestamp_size > 0 { self.table.take_timed(t, key) } else { t };
         if let Some(bloom) = &self.table.bloom {
             bloom.add(key);
         }

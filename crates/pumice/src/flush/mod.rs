@@ -9,6 +9,7 @@
 
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
+pub(crate) mod stripping;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,7 +62,10 @@ pub(crate) struct Flushed {
 
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
-    fn times(&self) -> TimeBounds {
+    fn times(&self, cf: &CfData) -> TimeBounds {
+        if cf.stripped {
+            return TimeBounds::default();
+        }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
         TimeBounds { low, trim_above: None }
     }
@@ -119,13 +123,15 @@ pub(crate) fn write_level0(
     flushed: &FlushOutput<'_>,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<Flushed>> {
+    let stripped = cf.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
+    let mems = stripped.as_deref().unwrap_or(mems);
     let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
-    let input = MergingIterator::new(cf.icmp.clone(), sources);
+    let input = MergingIterator::new(cf.table_icmp.clone(), sources);
     let (tombstones, snapshots) =
-        at_normal_priority(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
+        at_normal_priority(|| (of_memtables(mems, cf.table_order()), env.snapshots()));
     let settings = CompactionSettings {
-        comparator: cf.icmp.clone(),
+        comparator: cf.table_icmp.clone(),
         snapshots: snapshots.sequences.clone(),
         earliest_write_conflict_snapshot: snapshots.earliest_write_conflict,
         merge_operator: cf.merge_operator(),
@@ -138,7 +144,7 @@ pub(crate) fn write_level0(
         beyond: flushed.beyond(cf, mems),
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
-        times: flushed.times(),
+        times: flushed.times(cf),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
@@ -166,9 +172,9 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        let (all, times) = ((None, None), flushed.times());
+        let (all, times) = ((None, None), flushed.times(cf));
         let snapshots = &snapshots.sequences;
-        for tombstone in surviving(list, cf.comparator(), all, snapshots, &times, false).0 {
+        for tombstone in surviving(list, cf.table_order(), all, snapshots, &times, false).0 {
             output.add_tombstone(cf, &tombstone)?;
         }
     }

@@ -115,11 +115,11 @@ pub(crate) fn examine(
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
     for key in [&smallest, &largest] {
-        if InternalKey::new(key).user_key().len() < cf.timestamp_size {
+        if InternalKey::new(key).user_key().len() < cf.table_order().timestamp_size() {
             return Err(Error::corruption("External file has a key without a timestamp"));
         }
     }
-    if cf.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
+    if cf.table_icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
     }
@@ -164,7 +164,8 @@ pub(crate) fn open(
     }
     let context = TableReadContext {
         options: Arc::new(table_options),
-        comparator: cf.icmp.clone(),
+        comparator: cf.table_icmp.clone(),
+        stripped_of: cf.options().stripped_of(),
         file_number: number,
         largest_seqno,
         prefix_extractor: cf.options().prefix_extractor.clone(),
@@ -302,9 +303,9 @@ fn verify_entries(
     while iter.valid() {
         sequenced(iter.key(), own.unwrap_or((0, 0)))?;
         let descends = |last: &Vec<u8>| match own {
-            Some(_) => cf.icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
+            Some(_) => cf.table_icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
             None => cf
-                .comparator()
+                .table_order()
                 .compare(InternalKey::new(last).user_key(), iter.key().user_key())
                 .is_ge(),
         };
@@ -359,7 +360,8 @@ pub(crate) fn bounds(
     }
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
-    let order = |a: &[u8], b: &[u8]| cf.icmp.compare(InternalKey::new(a), InternalKey::new(b));
+    let order =
+        |a: &[u8], b: &[u8]| cf.table_icmp.compare(InternalKey::new(a), InternalKey::new(b));
     for fragment in tombstones.fragments() {
         let newest = fragment.seqs.first().copied().unwrap_or(0);
         if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {

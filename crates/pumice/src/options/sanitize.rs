@@ -300,6 +300,12 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         )));
     }
+    if options.strips_timestamps() && !order.name().ends_with(U64_TS_SUFFIX) {
+        return Err(Error::not_supported(
+            "Not persisting user-defined timestampsfeature only support user-defined timestamps \
+             formatted as uint64_t.",
+        ));
+    }
     let refused = [
         ("enable_blob_files", options.enable_blob_files),
         ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
@@ -318,6 +324,28 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         ))),
     }
+}
+
+/// What ends the names of orders whose timestamps are little-endian numbers of 64 bits.
+pub(crate) const U64_TS_SUFFIX: &str = ".u64ts";
+
+/// Refuses options of a database that do not go with those of a family.
+///
+/// # Errors
+/// NotSupported.
+pub(crate) fn check_together(db: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
+    let text = match family.strips_timestamps() {
+        true if db.atomic_flush => {
+            "Not persisting user-defined timestamps feature is not supportedin combination with \
+             atomic flush."
+        }
+        true if db.allow_concurrent_memtable_write => {
+            "Not persisting user-defined timestamps feature is not supported in combination with \
+             concurrent memtable write."
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::not_supported(text))
 }
 
 /// Most bytes of a timestamp: a log records the length in 16 bits, and every read copies one.

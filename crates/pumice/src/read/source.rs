@@ -11,6 +11,7 @@ use pumice_table::{Extractor, Goal, TableIter};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::{MergingIterator, Waits};
 use crate::read::overlapping::OverlappingIterator;
+use crate::read::padded::PaddedSource;
 use crate::read::timed::TimedSource;
 
 /// A source that few cursors have.
@@ -19,6 +20,8 @@ pub enum Rare {
     Overlapping(OverlappingIterator),
     /// What a time sees of all other sources.
     Timed(TimedSource),
+    /// Tables that have lost the timestamps of their keys.
+    Padded(PaddedSource),
 }
 
 /// A memtable, one L0 table, one sorted level, or a rare source.
@@ -38,6 +41,7 @@ macro_rules! each_rare {
         match $self {
             Rare::Overlapping($iter) => $body,
             Rare::Timed($iter) => $body,
+            Rare::Padded($iter) => $body,
         }
     };
 }
@@ -97,7 +101,7 @@ impl Source {
             Source::Rare(rare) => match &mut **rare {
                 Rare::Overlapping(files) => files.scope_to_prefix(scope),
                 // It finds everything.
-                Rare::Timed(_) => {}
+                Rare::Timed(_) | Rare::Padded(_) => {}
             },
         }
     }
@@ -116,7 +120,7 @@ impl Source {
         match self {
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.timestamp(),
-                Rare::Overlapping(_) => &[],
+                Rare::Overlapping(_) | Rare::Padded(_) => &[],
             },
             _ => &[],
         }
@@ -128,6 +132,7 @@ impl Source {
             Source::Mem(_) => {}
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.note_use(),
+                Rare::Padded(padded) => padded.note_use(),
                 Rare::Overlapping(_) => {}
             },
             Source::Table(table) => table.note_use(),

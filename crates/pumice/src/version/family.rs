@@ -16,7 +16,7 @@ use pumice_base::extension::MergeOperator;
 use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::names;
 use pumice_base::narrow::{round_down_u64, to_usize};
-use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
+use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber, UserKey};
 use pumice_env::filename::TableDirs;
 use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
@@ -47,7 +47,12 @@ pub(crate) struct Publisher(());
 pub struct CfData {
     pub(crate) id: u32,
     pub(crate) name: String,
+    /// The order of the keys as they are written, and in memtables.
     pub(crate) icmp: InternalKeyComparator,
+    /// The order of the keys in tables: another one if these have lost their timestamps.
+    pub(crate) table_icmp: InternalKeyComparator,
+    /// Tables have keys without their timestamps, which memtables have.
+    pub(crate) stripped: bool,
     /// Bytes of the timestamp that each key ends with; 0 for none.
     pub(crate) timestamp_size: usize,
     pub(crate) super_version: ArcSwap<SuperVersion>,
@@ -97,6 +102,8 @@ impl CfData {
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
+            table_icmp: InternalKeyComparator::new(options.table_order()),
+            stripped: options.strips_timestamps(),
             timestamp_size: options.comparator.timestamp_size(),
             super_version: ArcSwap::new(first),
             ingestions: AtomicU64::new(0),
@@ -133,6 +140,16 @@ impl CfData {
     /// The user comparator.
     pub(crate) fn comparator(&self) -> &Comparator {
         &self.icmp.user
+    }
+
+    /// The order of the user keys in tables.
+    pub(crate) fn table_order(&self) -> &Comparator {
+        &self.table_icmp.user
+    }
+
+    /// `key` of a memtable as tables have it.
+    pub(crate) fn in_tables<'k>(&self, key: UserKey<'k>) -> UserKey<'k> {
+        if self.stripped { self.icmp.user.without_timestamp(key) } else { key }
     }
 
     /// The merge operator, if one is configured.

@@ -266,7 +266,8 @@ impl Opener {
 
     fn check_order(&self, properties: &TableProperties) -> Result<()> {
         let order = self.context.comparator.user.name();
-        if properties.comparator.is_empty() || properties.comparator == order {
+        let stripped_of = self.context.stripped_of.as_deref().unwrap_or(order);
+        if ["", order, stripped_of].contains(&properties.comparator.as_str()) {
             return Ok(());
         }
         Err(Error::invalid_argument(format!(

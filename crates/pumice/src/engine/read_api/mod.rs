@@ -28,6 +28,7 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::newest::{Newer, newer_than};
 use crate::read::overlapping::OverlappingIterator;
+use crate::read::padded::PaddedSource;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::{Rare, Source};
@@ -42,15 +43,9 @@ use crate::version::table_cache::TableCache;
 
 pub(crate) use requests::{point_options, table_options};
 
-/// Everything that holds entries of a column family, newest first. Range tombstones that can hide
-/// them go into `range_dels`, those of tables that the `filter` does not want too.
-fn sources(
-    cf: &CfData,
-    tables: &Arc<TableCache>,
-    super_version: &SuperVersion,
-    (options, filter): (&TableReadOptions, Option<&TableFilter>),
-    range_dels: &mut RangeDels,
-) -> Result<Vec<Source>> {
+/// The memtables of a column family, newest first. Range tombstones that can hide their entries go
+/// into `range_dels`.
+fn memtable_sources(super_version: &SuperVersion, range_dels: &mut RangeDels) -> Vec<Source> {
     let mut sources = Vec::with_capacity(4);
     range_dels.push_memtable(super_version.mem.range_tombstones());
     if !super_version.mem.is_empty() {
@@ -60,6 +55,18 @@ fn sources(
         range_dels.push_memtable(mem.range_tombstones());
         sources.push(Source::Mem(mem.iter()));
     }
+    sources
+}
+
+/// Adds the tables of a column family, newest first. Range tombstones that can hide their entries go
+/// into `range_dels`, those of tables that the `filter` does not want too.
+fn table_sources(
+    cf: &CfData,
+    tables: &Arc<TableCache>,
+    super_version: &SuperVersion,
+    (options, filter): (&TableReadOptions, Option<&TableFilter>),
+    (sources, range_dels): (&mut Vec<Source>, &mut RangeDels),
+) -> Result<()> {
     let version = &super_version.version;
     let wanted = |table: &Table| filter.is_none_or(|filter| filter.wants(table.properties()));
     if version.is_overlapping() {
@@ -69,7 +76,7 @@ fn sources(
         };
         let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
         sources.push(Source::Rare(Box::new(Rare::Overlapping(files))));
-        return Ok(sources);
+        return Ok(());
     }
     for (number, level) in version.levels().iter().enumerate() {
         if number == 0 {
@@ -81,13 +88,20 @@ fn sources(
                 }
             }
         } else if !level.is_empty() {
-            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
+            let order = &cf.table_icmp;
+            let reached = range_dels.push_level(tables, options, order, level);
             let (tables, level) = (Arc::clone(tables), Arc::clone(level));
-            let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
+            let iter = LevelIterator::new(tables, order.clone(), level, options.clone());
             sources.push(Source::Level(iter.noting(reached).filtered(filter)));
         }
     }
-    Ok(sources)
+    Ok(())
+}
+
+/// Keys of `tables`, which have lost their timestamps, with the oldest one.
+fn padded(cf: &CfData, tables: Vec<Source>) -> Source {
+    let tables = MergingIterator::new(cf.table_icmp.clone(), tables);
+    Source::Rare(Box::new(Rare::Padded(PaddedSource::new(tables, cf.comparator().clone()))))
 }
 
 fn count_hits(tally: &Tally<'_>, hits: &Hits) {
@@ -451,18 +465,33 @@ impl DbInner {
             table.auto_prefix_mode = false;
             table.iterate_upper_bound = None;
         }
-        let sources = activity::during(IoActivity::DbIterator, || {
-            let filter = options.table_filter.as_ref();
-            sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
+        let mut sources = memtable_sources(&super_version, &mut range_dels);
+        let mut stripped = cf.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
+        activity::during(IoActivity::DbIterator, || {
+            let filter = (&table, options.table_filter.as_ref());
+            let to = match &mut stripped {
+                Some((sources, range_dels)) => (sources, range_dels),
+                None => (&mut sources, &mut range_dels),
+            };
+            table_sources(cf, &tables, &super_version, filter, to)
         })?;
         if options.ignore_range_deletions {
             range_dels = RangeDels::new(sequence);
         }
+        let stripped = stripped.map(|(tables, dels)| {
+            if look.is_none_or(Look::sees_oldest) {
+                sources.push(padded(cf, tables));
+            }
+            if options.ignore_range_deletions { RangeDels::new(sequence) } else { dels }
+        });
         let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
         if let Some(look) = look {
             let order = InternalKeyComparator::new(look.order());
             let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
-            let timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            let mut timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            if let Some(dels) = stripped {
+                timed = timed.with_table_dels(cf.table_order().clone(), dels);
+            }
             let timed = Box::new(Rare::Timed(timed));
             inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
         }

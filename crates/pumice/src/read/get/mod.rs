@@ -118,6 +118,8 @@ struct Lookup<'a> {
     unmerged: Option<ContinueCallback<'a>>,
     /// Gets the timestamp of the newest version found; only from an observed search.
     found_at: Option<&'a RefCell<Vec<u8>>>,
+    /// `key` has lost its timestamp, as those of the tables searched now.
+    stripped: bool,
     answer: Answer,
     settled_by: SettledBy,
 }
@@ -143,6 +145,7 @@ impl<'a> Lookup<'a> {
             columns: W::COLUMNS,
             unmerged: None,
             found_at: None,
+            stripped: false,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -365,9 +368,9 @@ impl<'a> Lookup<'a> {
         }
         drop(find);
         if let Some(list) = table.range_tombstones_ref()
-            && inside_file(&self.cf.icmp.user, self.key, file)
+            && inside_file(self.cf.table_order(), self.key, file)
         {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
+            let found = list.max_covering_seq(self.cf.table_order(), self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
             if let Some(row) = &mut row {
                 row.set_partial();
@@ -521,6 +524,9 @@ fn search<const OBSERVED: bool>(
         return Ok(());
     }
     let _time = OBSERVED.then(|| perf::time(PerfMetric::GetFromOutputFilesTime));
+    if OBSERVED && lookup.cf.stripped {
+        lookup.strip();
+    }
     let mut stack = [0u8; 256];
     let mut heap = Vec::new();
     let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
@@ -529,7 +535,7 @@ fn search<const OBSERVED: bool>(
     }
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key.as_bytes());
-    let icmp = &lookup.cf.icmp;
+    let icmp = &lookup.cf.table_icmp;
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;

@@ -548,7 +548,8 @@ impl Prepared<'_> {
     }
 
     fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
-        let new_files = self.files.iter().map(|file| (file.placed.level, file.metadata()));
+        let new_files =
+            self.files.iter().map(|file| (file.placed.level, file.metadata(self.cf.stripped)));
         let of_level = |input: &InputLevel| {
             let level = input.level;
             input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
@@ -564,7 +565,8 @@ impl Prepared<'_> {
 }
 
 impl Incoming {
-    fn metadata(&self) -> Arc<FileMetaData> {
+    /// What the MANIFEST says of it; `stripped`: its keys have lost their timestamps.
+    fn metadata(&self, stripped: bool) -> Arc<FileMetaData> {
         let (external, placed) = (&self.external, self.placed);
         let properties = &external.properties;
         let (smallest, largest) = external.bounds_at(placed.sequence);
@@ -586,6 +588,7 @@ impl Incoming {
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
+            timestamps_stripped: stripped,
             min_timestamp,
             max_timestamp,
             file_checksum: self.checksum.value.clone(),

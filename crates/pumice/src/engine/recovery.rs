@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::key::LAST_SEQUENCE_MAX;
+use pumice_base::key::{LAST_SEQUENCE_MAX, U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::SequentialFile;
@@ -510,11 +510,13 @@ impl<'a> Replay<'a> {
     /// without the one that it has.
     #[cold]
     fn converted(&self, id: u32, (recorded, now): (usize, usize), key: &[u8]) -> Result<Vec<u8>> {
-        let stripped =
-            || self.db.state.lock().cfs.get(&id).is_some_and(|family| family.data.stripped);
+        let state = self.db.state.lock();
+        let family = state.cfs.get(&id).map(|family| &family.data);
+        let had_none = family.is_some_and(|cf| cf.stripped);
+        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
         match (recorded, now) {
-            (0, _) if stripped() => Ok([key, &vec![0; now]].concat()),
-            (_, 0) => match key.len().checked_sub(recorded) {
+            (0, _) if had_none => Ok([key, &vec![0; now]].concat()),
+            (U64_TS_LEN, 0) if has_none => match key.len().checked_sub(recorded) {
                 Some(bare) => Ok(key[..bare].to_vec()),
                 None => Err(short_key()),
             },

@@ -165,7 +165,6 @@ pub(crate) fn open(
     let context = TableReadContext {
         options: Arc::new(table_options),
         comparator: cf.table_icmp.clone(),
-        stripped_of: cf.options().stripped_of(),
         file_number: number,
         largest_seqno,
         prefix_extractor: cf.options().prefix_extractor.clone(),
@@ -269,9 +268,6 @@ fn check_properties(
             )));
         }
     };
-    if properties.user_timestamps_persisted == 0 {
-        return Err(Error::not_supported("External file with user-defined timestamps stripped"));
-    }
     if !foreign && !matches!(properties.key_largest_seqno, 0 | UNKNOWN_SEQNO) {
         return Err(Error::corruption(format!(
             "External file has non zero largest sequence number {}",

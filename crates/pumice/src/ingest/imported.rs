@@ -51,6 +51,8 @@ pub(crate) struct ImportedFile {
     pub largest: Vec<u8>,
     pub smallest_seq: SequenceNumber,
     pub largest_seq: SequenceNumber,
+    /// Its keys have lost their timestamps.
+    stripped: bool,
     properties: TableProperties,
 }
 
@@ -103,6 +105,7 @@ pub(crate) fn examine(
         largest,
         smallest_seq: described.smallest_seq,
         largest_seq,
+        stripped: cf.stripped,
         properties: properties.clone(),
     })
 }
@@ -153,6 +156,7 @@ impl ImportedFile {
             oldest_ancester_time: now,
             file_creation_time: now,
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
+            timestamps_stripped: self.stripped,
             tail_size: if tail_start > 0 { self.bytes.saturating_sub(tail_start) } else { 0 },
             ..FileMetaData::default()
         };

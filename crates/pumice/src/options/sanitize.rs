@@ -4,6 +4,7 @@
 //!
 //! Thread safety: pure functions.
 
+use pumice_base::key::U64_TS_SUFFIX;
 use pumice_base::{Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
@@ -325,9 +326,6 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
         ))),
     }
 }
-
-/// What ends the names of orders whose timestamps are little-endian numbers of 64 bits.
-pub(crate) const U64_TS_SUFFIX: &str = ".u64ts";
 
 /// Refuses options of a database that do not go with those of a family.
 ///

@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX, U64_TS_SUFFIX};
 use pumice_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::commit::two_phase::{self, PreparedSections};
-use crate::options::U64_TS_SUFFIX;
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
 
 /// A column family as the MANIFEST describes it.

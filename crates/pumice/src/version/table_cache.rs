@@ -107,8 +107,6 @@ pub struct TableCache {
     pub(super) dirs: TableDirs,
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
-    /// As in [`TableReadContext`].
-    stripped_of: Option<String>,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// The same in the form that readers use.
     extractor: Option<Extractor>,
@@ -321,7 +319,6 @@ impl TableCache {
             open,
             options,
             comparator,
-            stripped_of: family.stripped_of(),
             prefix_extractor: family.prefix_extractor.clone(),
             extractor: family.prefix_extractor.as_ref().map(Extractor::new),
             blob_cache: family.blob_cache.clone(),
@@ -510,7 +507,6 @@ impl TableCache {
                 },
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
-                stripped_of: self.stripped_of.clone(),
                 stats: self.receiver(level),
                 tracer: Some(Arc::clone(&self.tracer)),
                 max_file_size_for_l0_meta_pin: self.flushed_bytes_max,

@@ -40,9 +40,6 @@ pub struct TableReadContext {
     pub tail_size: u64,
     /// Prefix extractor of the column family.
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
-    /// The name of the order of the keys before they lost their timestamps: the table may have it
-    /// in place of that of `comparator`.
-    pub stripped_of: Option<String>,
     /// Receives cache and filter counts.
     pub stats: Option<Arc<dyn TableStats>>,
     /// Told of uses of blocks while it wants to be.
@@ -64,7 +61,6 @@ impl Default for TableReadContext {
             largest_seqno: u64::MAX,
             tail_size: 0,
             prefix_extractor: None,
-            stripped_of: None,
             stats: None,
             tracer: None,
             skip_filters: false,

@@ -8,7 +8,7 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pumice_base::key::{ValueType, parse_internal_key};
+use pumice_base::key::{U64_TS_SUFFIX, ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, Result, UserKey};
 use pumice_compress::{CompressionType, Dictionary};
@@ -266,8 +266,13 @@ impl Opener {
 
     fn check_order(&self, properties: &TableProperties) -> Result<()> {
         let order = self.context.comparator.user.name();
-        let stripped_of = self.context.stripped_of.as_deref().unwrap_or(order);
-        if ["", order, stripped_of].contains(&properties.comparator.as_str()) {
+        let recorded = properties.comparator.as_str();
+        let recorded = match properties.user_timestamps_persisted {
+            // The keys have lost the timestamps of that order.
+            0 => recorded.strip_suffix(U64_TS_SUFFIX).unwrap_or(recorded),
+            _ => recorded,
+        };
+        if recorded.is_empty() || recorded == order {
             return Ok(());
         }
         Err(Error::invalid_argument(format!(

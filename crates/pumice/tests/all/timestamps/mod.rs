@@ -14,6 +14,7 @@ mod regressions;
 mod sides;
 mod theirs;
 mod transactions;
+mod unkept;
 
 use std::sync::Arc;
 
@@ -30,6 +31,14 @@ pub fn timed(fs: &Arc<dyn FileSystem>) -> Options {
         let all: Vec<&[u8]> = old.into_iter().chain(operands.iter().copied()).collect();
         Some(all.join(&b","[..]))
     });
+    options
+}
+
+/// The same of a database whose tables lose the timestamps.
+pub fn unkept(fs: &Arc<dyn FileSystem>) -> Options {
+    let mut options = timed(fs);
+    options.cf.persist_user_defined_timestamps = false;
+    options.db.allow_concurrent_memtable_write = false;
     options
 }
 

@@ -253,8 +253,7 @@ impl At<'_> {
     /// The keys, without their timestamps, and values of a range.
     ///
     /// # Errors
-    /// As [`At::cursor`]; NotSupported with [`ReadOptions::iter_start_ts`] for a range with another
-    /// limit than a first key.
+    /// As [`At::cursor`].
     pub fn range<K>(&self, range: impl KeyBounds<K>) -> Result<Entries> {
         let limits = Limits::of(&range);
         let options = limits.bound(&self.read_options())?;

@@ -5,7 +5,7 @@
 //! Thread safety: pure functions.
 
 use pumice_base::key::U64_TS_SUFFIX;
-use pumice_base::{Error, Result};
+use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
 use pumice_manifest::Offpeak;
@@ -307,6 +307,7 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
              formatted as uint64_t.",
         ));
     }
+    let is_built_in = matches!(order, Comparator::Custom(own) if own.is_built_in());
     let refused = [
         ("enable_blob_files", options.enable_blob_files),
         ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
@@ -314,9 +315,11 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             "data_block_index_type=kDataBlockBinaryAndHash",
             table.data_block_index_type == DataBlockIndexType::BinaryAndHash,
         ),
-        ("partition_filters", table.partition_filters),
-        ("max_successive_merges", options.max_successive_merges > 0),
-        ("sst_partitioner_factory", options.sst_partitioner_factory.prefix_len().is_some()),
+        // Their separators must not be shortened: of other orders that is not known.
+        (
+            "partition_filters",
+            table.partition_filters && !(is_built_in || options.strips_timestamps()),
+        ),
     ];
     match refused.iter().find(|(_, used)| *used) {
         None => Ok(()),

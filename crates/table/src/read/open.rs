@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicUsize;
 
 use pumice_base::key::{U64_TS_SUFFIX, ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, Result, UserKey};
+use pumice_base::{Comparator, Error, Result, UserKey};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
@@ -486,8 +486,9 @@ impl Table {
             return Ok(());
         }
         let timestamp = self.comparator.user.timestamp_size();
-        // A partition ends with some version of a key: lookups of older ones would miss it.
-        if partitioned && (handle.size == 0 || timestamp > 0) {
+        // Another order may have shortened separators to some version of the next key.
+        let shortened = timestamp > 0 && !is_built_in(&self.comparator.user);
+        if partitioned && (handle.size == 0 || shortened) {
             return Ok(());
         }
         let properties = &self.properties;
@@ -524,6 +525,13 @@ impl Table {
             prefix_is_configured,
         });
         Ok(())
+    }
+}
+
+fn is_built_in(order: &Comparator) -> bool {
+    match order {
+        Comparator::Custom(order) => order.is_built_in(),
+        Comparator::Bytewise | Comparator::ReverseBytewise => true,
     }
 }
 

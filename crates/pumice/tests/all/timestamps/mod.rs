@@ -18,7 +18,8 @@ mod unkept;
 
 use std::sync::Arc;
 
-use pumice::{BYTEWISE_U64_TS, Comparator, Db, FileSystem, Options};
+use pumice::options::IndexType;
+use pumice::{BYTEWISE_U64_TS, Comparator, Db, FileSystem, FilterPolicy, Options};
 
 use crate::common::{DIR, options};
 
@@ -32,6 +33,13 @@ pub fn timed(fs: &Arc<dyn FileSystem>) -> Options {
         Some(all.join(&b","[..]))
     });
     options
+}
+
+/// Blocks and partitions of few keys, so that versions of a key lie in several.
+pub fn partition(table: &mut pumice::BlockBasedTableOptions) {
+    table.block_size = 64;
+    (table.index_type, table.partition_filters) = (IndexType::TwoLevel, true);
+    (table.metadata_block_size, table.filter_policy) = (64, Some(FilterPolicy::bloom(10.0)));
 }
 
 /// The same of a database whose tables lose the timestamps.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pumice::WriteBatch;
-use pumice::options::IndexType;
+use pumice::options::{IndexType, SstPartitionerFactory};
 use pumice_base::random::Rng;
 use pumice_testkit::seed;
 
@@ -317,6 +317,14 @@ fn both_engines_answer_as_the_model_at_every_time() {
         options.cf.table_factory.block_size = [4096, 64, 1][run as usize % 3];
         if run % 5 > 2 {
             options.cf.table_factory.index_type = IndexType::BinarySearchWithFirstKey;
+        }
+        if run % 7 > 3 {
+            super::partition(&mut options.cf.table_factory);
+            options.cf.table_factory.decouple_partitioned_filters = run % 2 == 0;
+        }
+        if run % 3 == 1 {
+            options.cf.max_successive_merges = 3;
+            options.cf.sst_partitioner_factory = SstPartitionerFactory::FixedPrefix(2);
         }
         if run % 4 == 3 {
             options.cf.compaction_style = pumice::options::CompactionStyle::Universal;

@@ -26,6 +26,7 @@ use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, u
 use crate::blob::references::may_refer;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::options::check_order_change;
 use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 
@@ -157,6 +158,11 @@ pub(crate) fn open(
 ) -> Result<Arc<Table>> {
     let handle = fs.open_random(path)?;
     let bytes = handle.len();
+    if cf.timestamp_size > 0 {
+        let properties = Table::read_properties(Arc::clone(&handle), bytes)?;
+        let recorded = (&*properties.comparator, properties.user_timestamps_persisted == 0);
+        check_order_change(cf.comparator(), cf.stripped, recorded)?;
+    }
     let mut table_options = (*cf.table_options()).clone();
     if !cached {
         table_options.block_cache = None;

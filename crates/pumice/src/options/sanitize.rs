@@ -349,6 +349,43 @@ pub(crate) fn check_together(db: &DbOptions, family: &ColumnFamilyOptions) -> Re
     Err(Error::not_supported(text))
 }
 
+/// Refuses, as RocksDB does, another order than the one that is `recorded`, and whether tables lack
+/// timestamps; but a family without timestamps may get them, and lose them again, as long as its
+/// tables have none.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_order_change(
+    order: &Comparator,
+    stripped: bool,
+    (recorded, was_stripped): (&str, bool),
+) -> Result<()> {
+    let gained = order.name().strip_suffix(U64_TS_SUFFIX) == Some(recorded);
+    let lost = recorded.strip_suffix(U64_TS_SUFFIX) == Some(order.name());
+    let text = match order.name() == recorded {
+        true if stripped == was_stripped || order.timestamp_size() == 0 => return Ok(()),
+        true => {
+            "Cannot toggle the persist_user_defined_timestamps flag for a column family with \
+             user-defined timestamps feature enabled."
+        }
+        false if gained && stripped || lost && was_stripped => return Ok(()),
+        false if gained => {
+            "Cannot open a column family and enable user-defined timestamps feature without \
+             setting persist_user_defined_timestamps flag to false."
+        }
+        false if lost => {
+            "Cannot open a column family and disable user-defined timestamps feature if its \
+             existing persist_user_defined_timestamps flag is not false."
+        }
+        false => {
+            let name = order.name();
+            let text = format!("{name}: does not match existing comparator {recorded}");
+            return Err(Error::invalid_argument(text));
+        }
+    };
+    Err(Error::invalid_argument(text))
+}
+
 /// Most bytes of a timestamp: a log records the length in 16 bits, and every read copies one.
 const TIMESTAMP_BYTES_MAX: usize = 1024;
 

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX, U64_TS_SUFFIX};
+use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::commit::two_phase::{self, PreparedSections};
+use crate::options::check_order_change;
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
 
 /// A column family as the MANIFEST describes it.
@@ -272,7 +273,7 @@ impl Family {
     fn build_first(&mut self, shape: Shape) -> Result<Arc<Version>> {
         let Shape { comparator, stripped, levels, may_overlap } = shape;
         if let Some(persisted) = &self.comparator {
-            check_change(&comparator, stripped, (persisted, self.stripped))?;
+            check_order_change(&comparator, stripped, (persisted, self.stripped))?;
         }
         if stripped {
             // Those from before the family had timestamps lack them too. What is shared is known
@@ -291,40 +292,6 @@ impl Family {
         }
         builder.build()
     }
-}
-
-/// Refuses, as RocksDB does, another order than the one that is `recorded`, and whether tables lack
-/// timestamps; but a family without timestamps may get them, and lose them again, as long as its
-/// tables have none.
-fn check_change(
-    order: &Comparator,
-    stripped: bool,
-    (recorded, was_stripped): (&str, bool),
-) -> Result<()> {
-    let gained = order.name().strip_suffix(U64_TS_SUFFIX) == Some(recorded);
-    let lost = recorded.strip_suffix(U64_TS_SUFFIX) == Some(order.name());
-    let text = match order.name() == recorded {
-        true if stripped == was_stripped || order.timestamp_size() == 0 => return Ok(()),
-        true => {
-            "Cannot toggle the persist_user_defined_timestamps flag for a column family with \
-             user-defined timestamps feature enabled."
-        }
-        false if gained && stripped || lost && was_stripped => return Ok(()),
-        false if gained => {
-            "Cannot open a column family and enable user-defined timestamps feature without \
-             setting persist_user_defined_timestamps flag to false."
-        }
-        false if lost => {
-            "Cannot open a column family and disable user-defined timestamps feature if its \
-             existing persist_user_defined_timestamps flag is not false."
-        }
-        false => {
-            let name = order.name();
-            let text = format!("{name}: does not match existing comparator {recorded}");
-            return Err(Error::invalid_argument(text));
-        }
-    };
-    Err(Error::invalid_argument(text))
 }
 
 impl ManifestReplay {

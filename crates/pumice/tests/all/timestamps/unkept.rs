@@ -373,7 +373,7 @@ fn files_without_timestamps_are_ingested_and_exported() {
     ingest("/own.sst").unwrap();
     ingest("/plain.sst").unwrap();
     let stamped = message(ingest("/stamped.sst"));
-    assert!(stamped.contains("does not match existing comparator"), "{stamped}");
+    assert!(stamped.contains("Cannot toggle the persist_user_defined_timestamps"), "{stamped}");
     let shared = message(ingest("/shared.sst"));
     assert!(shared.ends_with("overlap with key range in the memtables."), "{shared}");
     let expected =

@@ -419,7 +419,8 @@ pub(crate) enum Attempt<W> {
     Needs(Arc<Table>, (BlockHandle, BlockKind)),
 }
 
-/// As [`get_observed`] with `options`, which must be `cache_only` and note what was missed; counts
+/// As [`get_observed`], or `get_at` if there is a place for the timestamp, with `options`, which
+/// must be `cache_only` and note what was missed; counts
 /// settled searches only. May open table files and so suspend.
 #[inline(never)]
 pub(crate) fn attempt<W: PointAnswer>(
@@ -427,10 +428,11 @@ pub(crate) fn attempt<W: PointAnswer>(
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
-    (sequence, key): (SequenceNumber, &[u8]),
+    (sequence, key, found_at): (SequenceNumber, &[u8], Option<&RefCell<Vec<u8>>>),
     hits: &mut Hits,
 ) -> Attempt<W> {
     let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
+    lookup.found_at = found_at;
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())

@@ -11,6 +11,7 @@ mod history;
 mod model;
 mod ranges;
 mod regressions;
+mod several;
 mod sides;
 mod theirs;
 mod transactions;

@@ -128,9 +128,9 @@ pub struct MemTable {
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
     /// Bytes of the timestamps that user keys end with.
-    timestamp_size: usize,
+    pub(crate) timestamp_size: usize,
     /// The newest timestamp, if they are numbers of 8 bytes.
-    newest_time: AtomicU64,
+    pub(crate) newest_time: AtomicU64,
     range_dels: RangeDels,
     pub(crate) dead_ranges: DeadRanges,
     pub(crate) dead_run_min: u32,
@@ -280,25 +280,6 @@ impl MemTable {
         fence(SeqCst);
         self.cut_dead_ranges(t, key);
         if inserted { Ok(()) } else { Err(repeated()) }
-    }
-
-    /// Notes the timestamp of `key`, and gives the type that its entry is stored with: deletions
-    /// have their own.
-    #[cold]
-    fn take_timed(&self, t: ValueType, key: &[u8]) -> ValueType {
-        if let Some(time) = key.last_chunk().filter(|_| self.timestamp_size == size_of::<u64>()) {
-            self.newest_time.fetch_max(u64::from_le_bytes(*time), Relaxed);
-        }
-        match t {
-            ValueType::Deletion => ValueType::DeletionWithTimestamp,
-            t => t,
-        }
-    }
-
-    /// The newest timestamp of an entry, where timestamps are little-endian numbers of 8 bytes.
-    /// Requires an entry.
-    pub fn newest_time(&self) -> u64 {
-        self.newest_time.load(Relaxed)
     }
 
     /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.

@@ -14,7 +14,7 @@ use crate::text::{Format, parse, show_internal_key, show_stored, show_timed_key}
 use flags::{KNOWN, REFUSED};
 
 pub use flags::USAGE;
-use pumice_base::key::{InternalKey, MAX_SEQUENCE, TRAILER_LEN, UserKey, ValueType, seek_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, ValueType, seek_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
@@ -547,8 +547,8 @@ fn walk(
         }
         count += 1;
         if let Some(out) = &mut out {
-            let (user, trailer) = iter.key().as_bytes().split_at(iter.key().len() - TRAILER_LEN);
-            let key = [user, &lost, trailer].concat();
+            let ikey = iter.key();
+            let key = [ikey.user_key().as_bytes(), &lost, &ikey.trailer().to_le_bytes()].concat();
             let key = show_timed_key(&key, format.key_hex, &named);
             if let Some(value) = show_stored(iter.key().as_bytes(), iter.value(), format)
                 && !out.line(&[&key, b" => ", &value])

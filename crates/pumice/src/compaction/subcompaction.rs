@@ -208,7 +208,7 @@ fn compact(
     let cpu = thread_cpu_nanos();
     let options = job.cf.options();
     let settings = CompactionSettings {
-        comparator: job.cf.table_icmp.clone(),
+        comparator: job.cf.table_keys.icmp.clone(),
         snapshots: job.snapshots.sequences.clone(),
         earliest_write_conflict_snapshot: job.snapshots.earliest_write_conflict,
         merge_operator: job.cf.merge_operator(),
@@ -227,7 +227,7 @@ fn compact(
         times: job.times(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
-    let input = MergingIterator::new(job.cf.table_icmp.clone(), sources(job)?);
+    let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
     let mut writer = Writer {
         job,
         cut: OutputCut::new(
@@ -401,7 +401,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
             let level = Level::new(input.level, input.files.clone(), job.cf.table_order());
             sources.push(Source::Level(LevelIterator::new(
                 Arc::clone(&tables),
-                job.cf.table_icmp.clone(),
+                job.cf.table_keys.icmp.clone(),
                 Arc::new(level),
                 options.clone(),
             )));

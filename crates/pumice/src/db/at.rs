@@ -96,9 +96,9 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::open_cf`]; InvalidArgument for a timestamp of another length and with
-    /// `avoid_flush_during_recovery`; NotSupported with FIFO compaction, which rewrites nothing, and
-    /// with `persist_user_defined_timestamps=false`, where the times of what is in logs are lost
-    /// before it could be dropped.
+    /// `avoid_flush_during_recovery`; NotSupported with FIFO compaction, which rewrites nothing,
+    /// and with `persist_user_defined_timestamps=false`, where the times of what is in logs are
+    /// lost before it could be dropped.
     pub fn open_and_trim_history(
         options: &DbOptions,
         path: impl AsRef<Path>,

@@ -97,7 +97,7 @@ impl SstFileReader {
         let file = fs.open_random(path)?;
         let context = TableReadContext {
             options: Arc::clone(&self.table_options),
-            comparator: self.cf.table_icmp.clone(),
+            comparator: self.cf.table_keys.icmp.clone(),
             prefix_extractor: self.options.cf.prefix_extractor.clone(),
             stats: self.cf.tables().receiver(0),
             skip_filters: true,

@@ -548,8 +548,10 @@ impl Prepared<'_> {
     }
 
     fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
-        let new_files =
-            self.files.iter().map(|file| (file.placed.level, file.metadata(self.cf.stripped)));
+        let new_files = self
+            .files
+            .iter()
+            .map(|file| (file.placed.level, file.metadata(self.cf.table_keys.stripped)));
         let of_level = |input: &InputLevel| {
             let level = input.level;
             input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
@@ -565,7 +567,6 @@ impl Prepared<'_> {
 }
 
 impl Incoming {
-    /// What the MANIFEST says of it; `stripped`: its keys have lost their timestamps.
     fn metadata(&self, stripped: bool) -> Arc<FileMetaData> {
         let (external, placed) = (&self.external, self.placed);
         let properties = &external.properties;

@@ -512,7 +512,7 @@ impl<'a> Replay<'a> {
     fn converted(&self, id: u32, (recorded, now): (usize, usize), key: &[u8]) -> Result<Vec<u8>> {
         let state = self.db.state.lock();
         let family = state.cfs.get(&id).map(|family| &family.data);
-        let had_none = family.is_some_and(|cf| cf.stripped);
+        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
         let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
         match (recorded, now) {
             (0, _) if had_none => Ok([key, &vec![0; now]].concat()),

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, InternalKey, Result};
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber};
 use pumice_env::filename::TableDirs;
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::edit::BlobFileAddition;
@@ -63,7 +64,7 @@ pub(crate) struct Flushed {
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
     fn times(&self, cf: &CfData) -> TimeBounds {
-        if cf.stripped {
+        if cf.table_keys.stripped {
             return TimeBounds::default();
         }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
@@ -123,15 +124,16 @@ pub(crate) fn write_level0(
     flushed: &FlushOutput<'_>,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<Flushed>> {
-    let stripped = cf.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
+    let stripped =
+        cf.table_keys.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
     let mems = stripped.as_deref().unwrap_or(mems);
     let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
-    let input = MergingIterator::new(cf.table_icmp.clone(), sources);
+    let input = MergingIterator::new(cf.table_keys.icmp.clone(), sources);
     let (tombstones, snapshots) =
         at_normal_priority(|| (of_memtables(mems, cf.table_order()), env.snapshots()));
     let settings = CompactionSettings {
-        comparator: cf.table_icmp.clone(),
+        comparator: cf.table_keys.icmp.clone(),
         snapshots: snapshots.sequences.clone(),
         earliest_write_conflict_snapshot: snapshots.earliest_write_conflict,
         merge_operator: cf.merge_operator(),
@@ -172,11 +174,7 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        let (all, times) = ((None, None), flushed.times(cf));
-        let snapshots = &snapshots.sequences;
-        for tombstone in surviving(list, cf.table_order(), all, snapshots, &times, false).0 {
-            output.add_tombstone(cf, &tombstone)?;
-        }
+        add_tombstones(cf, list, &snapshots.sequences, &flushed.times(cf), &mut output)?;
     }
     if output.is_empty() {
         return output.abandon().map(|()| None);
@@ -187,6 +185,18 @@ pub(crate) fn write_level0(
         env.file_system().sync_dir(cf.dirs.dir(TableDirs::OWN))?;
     }
     Ok(Some(Flushed { file, blob_files }))
+}
+
+/// Adds what of `list` has to be written.
+fn add_tombstones(
+    cf: &CfData,
+    list: &FragmentedTombstones,
+    snapshots: &[SequenceNumber],
+    times: &TimeBounds,
+    output: &mut OutputFile,
+) -> Result<()> {
+    let left = surviving(list, cf.table_order(), (None, None), snapshots, times, false).0;
+    left.iter().try_for_each(|tombstone| output.add_tombstone(cf, tombstone))
 }
 
 /// The filter of a flush or recovery; few factories have one.

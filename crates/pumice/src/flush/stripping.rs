@@ -28,7 +28,7 @@ pub(super) fn without_timestamps(
 
 fn without_timestamp(cf: &CfData, mem: &Arc<MemTable>) -> Result<Arc<MemTable>> {
     let order = cf.comparator();
-    let copy = unread_memtable(&cf.options(), &cf.table_icmp, mem.id(), None);
+    let copy = unread_memtable(&cf.options(), &cf.table_keys.icmp, mem.id(), None);
     let mut writer = copy.writer();
     let mut entries = mem.iter();
     entries.seek_to_first();
@@ -56,7 +56,7 @@ pub(crate) fn low_after<'m>(
     mems: impl Iterator<Item = &'m Arc<MemTable>>,
     low: Option<&[u8]>,
 ) -> Option<Vec<u8>> {
-    if !cf.stripped {
+    if !cf.table_keys.stripped {
         return None;
     }
     let newest = mems.filter(|mem| !mem.is_empty()).map(|mem| mem.newest_time()).max()?;
@@ -72,7 +72,7 @@ pub(crate) fn keeps_times<'m>(
     mut mems: impl Iterator<Item = &'m Arc<MemTable>>,
     low: Option<&[u8]>,
 ) -> bool {
-    let Some(low) = low.filter(|_| cf.stripped) else { return false };
+    let Some(low) = low.filter(|_| cf.table_keys.stripped) else { return false };
     let order = cf.comparator();
     mems.any(|mem| {
         let newest = mem.newest_time().to_le_bytes();

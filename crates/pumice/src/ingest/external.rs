@@ -120,7 +120,7 @@ pub(crate) fn examine(
             return Err(Error::corruption("External file has a key without a timestamp"));
         }
     }
-    if cf.table_icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
+    if cf.table_keys.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
     }
@@ -161,7 +161,7 @@ pub(crate) fn open(
     if cf.timestamp_size > 0 {
         let properties = Table::read_properties(Arc::clone(&handle), bytes)?;
         let recorded = (&*properties.comparator, properties.user_timestamps_persisted == 0);
-        check_order_change(cf.comparator(), cf.stripped, recorded)?;
+        check_order_change(cf.comparator(), cf.table_keys.stripped, recorded)?;
     }
     let mut table_options = (*cf.table_options()).clone();
     if !cached {
@@ -170,7 +170,7 @@ pub(crate) fn open(
     }
     let context = TableReadContext {
         options: Arc::new(table_options),
-        comparator: cf.table_icmp.clone(),
+        comparator: cf.table_keys.icmp.clone(),
         file_number: number,
         largest_seqno,
         prefix_extractor: cf.options().prefix_extractor.clone(),
@@ -305,7 +305,7 @@ fn verify_entries(
     while iter.valid() {
         sequenced(iter.key(), own.unwrap_or((0, 0)))?;
         let descends = |last: &Vec<u8>| match own {
-            Some(_) => cf.table_icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
+            Some(_) => cf.table_keys.icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
             None => cf
                 .table_order()
                 .compare(InternalKey::new(last).user_key(), iter.key().user_key())
@@ -363,7 +363,7 @@ pub(crate) fn bounds(
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
     let order =
-        |a: &[u8], b: &[u8]| cf.table_icmp.compare(InternalKey::new(a), InternalKey::new(b));
+        |a: &[u8], b: &[u8]| cf.table_keys.icmp.compare(InternalKey::new(a), InternalKey::new(b));
     for fragment in tombstones.fragments() {
         let newest = fragment.seqs.first().copied().unwrap_or(0);
         if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {

@@ -105,7 +105,7 @@ pub(crate) fn examine(
         largest,
         smallest_seq: described.smallest_seq,
         largest_seq,
-        stripped: cf.stripped,
+        stripped: cf.table_keys.stripped,
         properties: properties.clone(),
     })
 }
@@ -116,7 +116,7 @@ fn encloses(cf: &CfData, table: &Arc<Table>, smallest: &[u8], largest: &[u8]) ->
         return Ok(false);
     }
     let (smallest, largest) = (InternalKey::new(smallest), InternalKey::new(largest));
-    if cf.table_icmp.compare(smallest, largest).is_gt() {
+    if cf.table_keys.icmp.compare(smallest, largest).is_gt() {
         return Ok(false);
     }
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
@@ -125,12 +125,12 @@ fn encloses(cf: &CfData, table: &Arc<Table>, smallest: &[u8], largest: &[u8]) ->
     if !iter.valid() {
         return iter.status().map(|()| true);
     }
-    if cf.table_icmp.compare(smallest, iter.key()).is_gt() {
+    if cf.table_keys.icmp.compare(smallest, iter.key()).is_gt() {
         return Ok(false);
     }
     iter.seek_to_last();
     iter.status()?;
-    Ok(iter.valid() && cf.table_icmp.compare(iter.key(), largest).is_le())
+    Ok(iter.valid() && cf.table_keys.icmp.compare(iter.key(), largest).is_le())
 }
 
 #[cold]
@@ -197,11 +197,12 @@ pub(crate) fn check_levels(cf: &CfData, levels: usize, files: &[ImportedFile]) -
         let mut here: Vec<_> = files.iter().filter(|file| file.level == level).collect();
         let key = |bytes: &Vec<u8>| InternalKey::new(bytes).to_vec();
         here.sort_by(|a, b| {
-            cf.table_icmp.compare(InternalKey::new(&a.smallest), InternalKey::new(&b.smallest))
+            cf.table_keys.icmp.compare(InternalKey::new(&a.smallest), InternalKey::new(&b.smallest))
         });
         for pair in here.windows(2) {
             let (end, start) = (key(&pair[0].largest), key(&pair[1].smallest));
-            if cf.table_icmp.compare(InternalKey::new(&end), InternalKey::new(&start)).is_ge() {
+            if cf.table_keys.icmp.compare(InternalKey::new(&end), InternalKey::new(&start)).is_ge()
+            {
                 let text = format!("files of level {level} overlap");
                 return Err(Error::corruption(text).with_context(pair[1].path.display()));
             }

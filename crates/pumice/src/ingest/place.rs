@@ -269,7 +269,8 @@ pub(crate) fn memtables_overlap(
     let order = cf.comparator();
     // Here no end is compared by its time.
     let written = |key: UserKey<'_>| order.at_newest(key.as_bytes());
-    let [begin, end] = [range.begin, range.end].map(|key| key.filter(|_| cf.stripped).map(written));
+    let [begin, end] =
+        [range.begin, range.end].map(|key| key.filter(|_| cf.table_keys.stripped).map(written));
     let range = &UserRange {
         begin: begin.as_deref().map(UserKey::new).or(range.begin),
         end: end.as_deref().map(UserKey::new).or(range.end),

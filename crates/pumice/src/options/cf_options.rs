@@ -45,7 +45,7 @@ option_table! {
         /// order whose name ends with `.u64ts`, and neither `allow_concurrent_memtable_write` nor
         /// `atomic_flush`.
         persist_user_defined_timestamps: bool = true, fixed, saved
-            => "timestamps::unkept::tables_lose_timestamps_and_flushes_raise_the_low";
+            => "unkept::tables_lose_timestamps_and_flushes_raise_the_low";
         /// Combines merge operands; None refuses merges.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved
             => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";

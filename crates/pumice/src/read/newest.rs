@@ -100,7 +100,7 @@ pub(crate) fn newest_time(
     for mem in std::iter::once(&view.mem).chain(&view.imm) {
         mem.range_tombstones().iter().for_each(|list| note(list));
     }
-    if cf.stripped {
+    if cf.table_keys.stripped {
         // What is in a table has the oldest time that there can be.
         return Ok(newest);
     }
@@ -142,7 +142,7 @@ fn in_tables(
     for level in view.version.levels() {
         // Files of a level are in order, but for those of L0 and of versions that overlap.
         let sorted = level.number() > 0 && !view.version.is_overlapping();
-        let first = if sorted { level.find_file(&cf.table_icmp, seek_key) } else { 0 };
+        let first = if sorted { level.find_file(&cf.table_keys.icmp, seek_key) } else { 0 };
         for file in level.files().iter().skip(first) {
             if order.compare_without_timestamp(key, file.smallest_user_key()).is_lt() {
                 if sorted {

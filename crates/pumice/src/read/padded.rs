@@ -9,7 +9,7 @@
 //! Thread safety: one owner at a time (`Send`). Invariant: a valid source has the key that it is on
 //! in `key`.
 
-use pumice_base::key::{self, InternalKey, TRAILER_LEN};
+use pumice_base::key::{self, InternalKey};
 use pumice_base::{Comparator, InternalIterator, Result};
 
 use crate::read::merging_iterator::MergingIterator;
@@ -38,11 +38,10 @@ impl PaddedSource {
     fn show(&mut self) {
         self.key.clear();
         if self.inner.valid() {
-            let key = self.inner.key();
-            let bare = key.len() - TRAILER_LEN;
-            self.key.extend_from_slice(&key.as_bytes()[..bare]);
-            self.key.resize(bare + self.order.timestamp_size(), 0);
-            self.key.extend_from_slice(&key.as_bytes()[bare..]);
+            let (bare, trailer) = (self.inner.key().user_key(), self.inner.key().trailer());
+            self.key.extend_from_slice(bare.as_bytes());
+            self.key.resize(bare.len() + self.order.timestamp_size(), 0);
+            self.key.extend_from_slice(&trailer.to_le_bytes());
         }
     }
 

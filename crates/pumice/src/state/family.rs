@@ -187,7 +187,7 @@ impl CfState {
     /// A flush would take timestamps off that readers may still ask for, and writes can go on
     /// without it.
     fn keeps_times(&self) -> bool {
-        if !self.data.stripped {
+        if !self.data.table_keys.stripped {
             return false;
         }
         let stalls = StallInputs {

@@ -105,7 +105,7 @@ impl OutputFile {
             compression_of(options, level, base, spec.deepest, spec.compression);
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
-            comparator: cf.table_icmp.clone(),
+            comparator: cf.table_keys.icmp.clone(),
             stripped_of: options.stripped_of(),
             compression,
             compression_opts,
@@ -187,7 +187,8 @@ impl OutputFile {
         self.collectors.add(InternalKey::new(&first), &end, self.builder.file_size());
         if self.smallest.is_empty()
             || cf
-                .table_icmp
+                .table_keys
+                .icmp
                 .compare(InternalKey::new(&first), InternalKey::new(&self.smallest))
                 .is_lt()
         {
@@ -195,7 +196,8 @@ impl OutputFile {
         }
         if self.largest_end.is_empty()
             || cf
-                .table_icmp
+                .table_keys
+                .icmp
                 .compare(InternalKey::new(&last), InternalKey::new(&self.largest_end))
                 .is_gt()
         {
@@ -230,7 +232,7 @@ impl OutputFile {
     fn largest(&self, cf: &CfData) -> Vec<u8> {
         let (point, end) = (self.last_key(), InternalKey::new(&self.largest_end));
         let by_point =
-            !point.is_empty() && (end.is_empty() || cf.table_icmp.compare(point, end).is_gt());
+            !point.is_empty() && (end.is_empty() || cf.table_keys.icmp.compare(point, end).is_gt());
         if by_point { point.to_vec() } else { end.to_vec() }
     }
 
@@ -271,7 +273,7 @@ impl OutputFile {
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction,
-            timestamps_stripped: cf.stripped,
+            timestamps_stripped: cf.table_keys.stripped,
             min_timestamp,
             max_timestamp,
             oldest_blob_file_number: self.references.oldest(),

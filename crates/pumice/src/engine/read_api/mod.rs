@@ -423,7 +423,7 @@ impl DbInner {
             table.iterate_upper_bound = None;
         }
         let mut sources = memtable_sources(&super_version, &mut range_dels);
-        let mut stripped = cf.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
+        let mut stripped = cf.table_keys.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
         activity::during(IoActivity::DbIterator, || {
             let filter = (&table, options.table_filter.as_ref());
             let to = match &mut stripped {

@@ -37,8 +37,8 @@ pub(super) fn memtable_sources(
     sources
 }
 
-/// Adds the tables of a column family, newest first. Range tombstones that can hide their entries go
-/// into `range_dels`, those of tables that the `filter` does not want too.
+/// Adds the tables of a column family, newest first. Range tombstones that can hide their entries
+/// go into `range_dels`, those of tables that the `filter` does not want too.
 pub(super) fn table_sources(
     cf: &CfData,
     tables: &Arc<TableCache>,
@@ -67,7 +67,7 @@ pub(super) fn table_sources(
                 }
             }
         } else if !level.is_empty() {
-            let order = &cf.table_icmp;
+            let order = &cf.table_keys.icmp;
             let reached = range_dels.push_level(tables, options, order, level);
             let (tables, level) = (Arc::clone(tables), Arc::clone(level));
             let iter = LevelIterator::new(tables, order.clone(), level, options.clone());
@@ -79,6 +79,6 @@ pub(super) fn table_sources(
 
 /// Keys of `tables`, which have lost their timestamps, with the oldest one.
 pub(super) fn padded(cf: &CfData, tables: Vec<Source>) -> Source {
-    let tables = MergingIterator::new(cf.table_icmp.clone(), tables);
+    let tables = MergingIterator::new(cf.table_keys.icmp.clone(), tables);
     Source::Rare(Box::new(Rare::Padded(PaddedSource::new(tables, cf.comparator().clone()))))
 }

@@ -526,7 +526,7 @@ fn search<const OBSERVED: bool>(
         return Ok(());
     }
     let _time = OBSERVED.then(|| perf::time(PerfMetric::GetFromOutputFilesTime));
-    if OBSERVED && lookup.cf.stripped {
+    if OBSERVED && lookup.cf.table_keys.stripped {
         lookup.strip();
     }
     let mut stack = [0u8; 256];
@@ -537,7 +537,7 @@ fn search<const OBSERVED: bool>(
     }
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key.as_bytes());
-    let icmp = &lookup.cf.table_icmp;
+    let icmp = &lookup.cf.table_keys.icmp;
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;

@@ -302,6 +302,7 @@ fn databases_go_from_one_engine_to_the_other() {
 }
 
 /// Families get timestamps and lose them again, in either engine.
+// Plain #[test]: the engines work on real files, and RocksDB has its own threads.
 #[test]
 fn timestamps_come_and_go_in_both_engines() {
     let Some(peer) = peer() else { return };

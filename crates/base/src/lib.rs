@@ -25,6 +25,7 @@ pub mod key;
 pub mod limits;
 pub mod names;
 pub mod narrow;
+pub mod order;
 pub mod planted;
 pub mod random;
 pub mod range_tombstone;

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use pumice_base::order;
 use pumice_base::{Error, InternalKeyComparator, Result};
 
 use crate::blob::{BlobFileMetaData, BlobFiles};
@@ -277,13 +278,13 @@ fn merge_level(
     let mut added: Vec<_> = change.added.values().cloned().collect();
     if level == 0 {
         added.extend(kept.cloned());
-        added.sort_by_key(|f| std::cmp::Reverse(f.age_key()));
+        order::sort_by_key(&mut added, |f| std::cmp::Reverse(f.age_key()));
         return Ok((added, None));
     }
-    let order = |a: &FileMetaData, b: &FileMetaData| {
+    let by_key = |a: &FileMetaData, b: &FileMetaData| {
         icmp.compare(a.smallest_key(), b.smallest_key()).then(a.number.cmp(&b.number))
     };
-    added.sort_by(|a, b| order(a, b));
+    order::sort_by(&mut added, |a, b| by_key(a, b));
     let mut merged: Vec<Arc<FileMetaData>> = Vec::with_capacity(base.len() + added.len());
     let mut added = added.into_iter().peekable();
     let mut overlap = None;
@@ -295,7 +296,7 @@ fn merge_level(
     // Two neighbours from the base were checked when the base was built.
     let mut last_is_new = base.is_overlapping();
     for file in kept {
-        while let Some(new) = added.next_if(|new| order(new, file) == Ordering::Less) {
+        while let Some(new) = added.next_if(|new| by_key(new, file) == Ordering::Less) {
             look(merged.last(), &new)?;
             merged.push(new);
             last_is_new = true;

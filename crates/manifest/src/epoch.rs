@@ -3,6 +3,7 @@
 //! If any file lacks one, all are reassigned: one per level from the deepest up, then one per L0
 //! file from the oldest, age by sequence numbers. Thread safety: plain functions.
 
+use pumice_base::order;
 use std::sync::Arc;
 
 use crate::file_meta::FileMetaData;
@@ -19,7 +20,7 @@ pub(crate) fn infer(levels: &mut [Vec<Arc<FileMetaData>>]) {
         }
         next += 1;
     }
-    level0.sort_by_key(|f| (f.largest_seq, f.smallest_seq, f.number));
+    order::sort_by_key(level0, |f| (f.largest_seq, f.smallest_seq, f.number));
     for file in level0.iter_mut() {
         *file = Arc::new(file.with_epoch(next));
         next += 1;

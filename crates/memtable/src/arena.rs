@@ -34,7 +34,8 @@ const BLOCK_ALIGN: usize = 64;
 /// The first block of the exclusive writer, as RocksDB's `Arena::kInlineSize`; each further one is
 /// twice as large, up to the full size. So a memtable counts against a shared limit as about twice
 /// its content; if all blocks but the first had the full size, as RocksDB's, forty families with an
-/// entry each would hold 40 MB.
+/// entry each would hold 40 MB. The last that grows is larger by so much that all up to it have
+/// the sum of a first and a full block: a memtable is full with as many bytes as RocksDB's.
 const FIRST_BLOCK_BYTES: usize = 2048;
 /// Lanes for concurrent writers; a power of two.
 const SHARED_LANES: usize = 8;
@@ -246,8 +247,7 @@ impl Arena {
     #[inline(never)]
     fn allocate_slow(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
         let block_bytes = if lane.full_blocks {
-            let doubled = self.held.lock().block_count.min(20);
-            (FIRST_BLOCK_BYTES << doubled).min(self.block_bytes)
+            growing_block_bytes(self.held.lock().block_count, self.block_bytes)
         } else {
             (self.block_bytes / 8).clamp(4096, SHARED_BLOCK_BYTES_MAX)
         };
@@ -301,11 +301,35 @@ impl Arena {
     }
 }
 
+/// Size of the exclusive lane's block after `count` others, where full blocks have `full` bytes.
+fn growing_block_bytes(count: usize, full: usize) -> usize {
+    let doubled = FIRST_BLOCK_BYTES << count.min(20);
+    let is_last = doubled < full && full <= 2 * doubled && count > 0;
+    if is_last { full + 2 * FIRST_BLOCK_BYTES - doubled } else { doubled.min(full) }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.held.lock().blocks.drain(..) {
             // SAFETY: from `alloc` with this layout; nothing borrows the arena any more.
             unsafe { dealloc(block.at.as_ptr(), block.layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST_BLOCK_BYTES, growing_block_bytes};
+
+    #[test]
+    fn blocks_grow_to_the_sum_of_a_first_and_full_ones() {
+        for full in [4096, 8192, 12_288, 16_384, 65_536, 1 << 20, 3 << 20] {
+            let sizes: Vec<usize> = (0..24).map(|count| growing_block_bytes(count, full)).collect();
+            assert_eq!(sizes[0], FIRST_BLOCK_BYTES);
+            assert!(sizes.is_sorted() && sizes.iter().all(|bytes| *bytes <= full), "{sizes:?}");
+            let growing: usize = sizes.iter().take_while(|bytes| **bytes < full).sum();
+            let is_sum = growing % full == FIRST_BLOCK_BYTES || growing == FIRST_BLOCK_BYTES;
+            assert!(is_sum, "{full}: {sizes:?}");
         }
     }
 }

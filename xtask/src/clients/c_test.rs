@@ -1,8 +1,7 @@
 //! `cargo xtask clients c_test`: RocksDB's own test program of its C interface, on our library.
 //!
 //! The sources come with crates from crates.io and are never committed: those of 11.8.1 and of
-//! 11.12. A copy without the phases that need a missing feature is compiled against `target/capi`
-//! and run; it must pass to its end. RocksDB's headers and ours must compile together, whichever
+//! 11.12. Each is compiled as it is against `target/capi` and must pass to its end. RocksDB's headers and ours must compile together, whichever
 //! comes first.
 //!
 //! `--valgrind` runs the same programs under valgrind: an invalid access, a use of what was never
@@ -19,33 +18,11 @@ struct Source {
     release: &'static str,
     package: &'static str,
     version: &'static str,
-    /// Phases that are left out besides those of [`LEFT_OUT`]; may only become fewer.
-    left_out: &'static [&'static str],
 }
 
 const SOURCES: [Source; 2] = [
-    Source {
-        release: "11.8.1",
-        package: "librocksdb-sys",
-        version: "0.19.0+11.8.1",
-        left_out: &[],
-    },
-    Source {
-        release: "11.12.0",
-        package: "rust-librocksdb-sys",
-        version: "0.49.0+11.12.0",
-        left_out: &[],
-    },
-];
-
-/// Phases that need what the engine does not have; may only become fewer.
-const LEFT_OUT: &[&str] = &[
-    // A memtable of 100,000 bytes takes some entries less here, so that there are two tables, and
-    // other false positives than the 188 of one.
-    "filter",
-    // Listeners hear of files that are moved.
-    "table_filter_listener_metadata",
-    "snapshot_with_memtable_inplace_update",
+    Source { release: "11.8.1", package: "librocksdb-sys", version: "0.19.0+11.8.1" },
+    Source { release: "11.12.0", package: "rust-librocksdb-sys", version: "0.49.0+11.12.0" },
 ];
 
 /// Builds and runs the programs with the library in `target/capi`.
@@ -58,8 +35,7 @@ pub fn run(root: &Path, under_valgrind: bool) -> Result<(), String> {
         let sources = library::fetch_crate(&folder, source.package, source.version)?;
         let sources = sources.join("rocksdb");
         redeclare(&library, &folder, &sources)?;
-        let left_out = [LEFT_OUT, source.left_out].concat();
-        let program = compile(&library, &folder, &sources, &left_out)?;
+        let program = compile(&library, &folder, &sources)?;
         let data = folder.join("data");
         library::scratch(&data)?;
         let mut test = match under_valgrind {
@@ -68,7 +44,7 @@ pub fn run(root: &Path, under_valgrind: bool) -> Result<(), String> {
         };
         test.env("LD_LIBRARY_PATH", &library.lib).env("TEST_TMPDIR", &data);
         library::check(&mut test).map_err(|e| format!("{release}: {e}"))?;
-        println!("c_test of {release}: passes without {} phases", left_out.len());
+        println!("c_test of {release}: passes");
     }
     Ok(())
 }
@@ -82,31 +58,15 @@ fn valgrind(program: &Path) -> Command {
     command
 }
 
-/// Compiles the program without the phases that are left out.
-fn compile(
-    library: &Library,
-    folder: &Path,
-    sources: &Path,
-    left_out: &[&str],
-) -> Result<PathBuf, String> {
-    let original = sources.join("db/c_test.c");
-    let text = fs::read_to_string(&original).map_err(|e| format!("{}: {e}", original.display()))?;
-    if let Some(name) = left_out.iter().find(|name| !text.contains(&start_of(name))) {
-        return Err(format!("{} has no phase {name}", original.display()));
-    }
-    let (source, program) = (folder.join("c_test.c"), folder.join("c_test"));
-    library::write(&source, &without_phases(&text, left_out))?;
+/// Compiles the program as it is.
+fn compile(library: &Library, folder: &Path, sources: &Path) -> Result<PathBuf, String> {
+    let (source, program) = (sources.join("db/c_test.c"), folder.join("c_test"));
     let mut compile = Command::new("cc");
     compile.args(["-O1", "-g", "-w", "-o"]).arg(&program).arg(&source);
     compile.arg("-I").arg(sources.join("include")).arg("-I").arg(sources);
     compile.arg("-L").arg(&library.lib).args(["-lrocksdb", "-lpthread"]);
     library::check(&mut compile)?;
     Ok(program)
-}
-
-/// The line of a program with which a phase begins.
-fn start_of(phase: &str) -> String {
-    format!("  StartPhase(\"{phase}\")")
 }
 
 /// Compiles RocksDB's header with all declarations of ours behind it, and the reverse: a conflict
@@ -155,22 +115,6 @@ fn declarations(header: &str) -> Vec<String> {
     plain.map(|text| format!("{};", text.trim().trim_start_matches("extern "))).collect()
 }
 
-/// The program without these phases: a phase ends where the next begins.
-fn without_phases(text: &str, left_out: &[&str]) -> String {
-    let (mut out, mut is_left_out) = (String::new(), false);
-    for line in text.lines() {
-        let name = line.strip_prefix("  StartPhase(\"").and_then(|rest| rest.split('"').next());
-        if let Some(name) = name {
-            is_left_out = left_out.contains(&name);
-        }
-        if !is_left_out {
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +124,5 @@ mod tests {
         let header = "#define ROCKSDB_LIBRARY_API\nextern ROCKSDB_LIBRARY_API void rocksdb_a(\n    \
                       int);\n/* a note; */\nextern ROCKSDB_LIBRARY_API int\nrocksdb_b(void);\n";
         assert_eq!(declarations(header), ["void rocksdb_a(\n    int);", "int\nrocksdb_b(void);"]);
-    }
-
-    #[test]
-    fn phases_are_left_out_whole() {
-        let text = "head\n  StartPhase(\"a\");\n  one\n  StartPhase(\"trace\");\n  two\n  \
-                    StartPhase(\"b\");\n  three\n";
-        let left = without_phases(text, &["trace"]);
-        assert_eq!(left, "head\n  StartPhase(\"a\");\n  one\n  StartPhase(\"b\");\n  three\n");
     }
 }

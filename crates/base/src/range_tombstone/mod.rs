@@ -19,6 +19,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use crate::key::{Comparator, SequenceNumber, UserKey};
+use crate::order;
 
 /// One `delete_range(start, end)`: hides older entries of the keys in `[start, end)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +159,7 @@ impl FragmentedTombstones {
     ) -> Option<Self> {
         tombstones.retain(|t| cmp.compare(t.start(), t.end()) == Ordering::Less);
         let count = tombstones.len();
-        tombstones.sort_by(|a, b| cmp.compare(a.start(), b.start()));
+        order::sort_by(&mut tombstones, |a, b| cmp.compare(a.start(), b.start()));
         let disjoint = tombstones
             .windows(2)
             .all(|pair| cmp.compare(pair[0].end(), pair[1].start()) == Ordering::Less);
@@ -276,7 +277,7 @@ fn sweep(
         edges.push(Edge { key: t.start(), which, begins: true });
         edges.push(Edge { key: t.end(), which, begins: false });
     }
-    edges.sort_by(|a, b| cmp.compare(a.key, b.key));
+    order::sort_by(&mut edges, |a, b| cmp.compare(a.key, b.key));
     let mut open = Open::new();
     let mut fragments: Vec<Fragment> = Vec::new();
     let mut previous = UserKey::new(&[]);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pumice::{
     ColumnFamily, ColumnFamilyOptions, Db, DbWithTtl, Error, ExportImportFilesMetadata,
     ImportColumnFamilyOptions, OptimisticTransactionDb, OptimisticTransactionOptions, PinnedSlice,
-    ReadOptions, Result, Transaction, TransactionDb, TransactionOptions, WriteBatch,
+    ReadOptions, Result, Snapshot, Transaction, TransactionDb, TransactionOptions, WriteBatch,
     WriteBatchWithIndex, WriteOptions,
 };
 
@@ -94,6 +94,12 @@ impl Database {
     /// The plain database, for what concerns no values.
     pub fn db(&self) -> &Db {
         plain_of(&self.kind)
+    }
+
+    /// A snapshot; none with `inplace_update_support`, as in RocksDB.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let db = self.db();
+        (!db.has_in_place_updates()).then(|| db.snapshot())
     }
 
     /// A property; a database whose transactions lock has some more.

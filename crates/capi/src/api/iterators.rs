@@ -7,7 +7,7 @@ use pumice_binding::database::Database;
 use crate::ffi::from::{Out, Taken, Unused};
 use crate::ffi::into::{Lent, New, Slice};
 use crate::ffi::macros::c_api;
-use crate::ffi::types::{Family, ReadOptions};
+use crate::ffi::types::{Family, GivenSnapshot, ReadOptions};
 
 /// An iterator; one that cannot be made has the reason as its status.
 pub(super) fn iterator(
@@ -108,15 +108,15 @@ c_api! {
         iterator.refresh(None)
     }
 
-    fn rocksdb_create_snapshot(db: &Database) -> New<Snapshot> {
-        New(db.db().snapshot())
+    fn rocksdb_create_snapshot(db: &Database) -> New<GivenSnapshot> {
+        New(GivenSnapshot(db.snapshot()))
     }
 
-    fn rocksdb_release_snapshot(_db: Unused<Database>, snapshot: Taken<Snapshot>) {
+    fn rocksdb_release_snapshot(_db: Unused<Database>, snapshot: Taken<GivenSnapshot>) {
         drop(snapshot);
     }
 
-    fn rocksdb_snapshot_get_sequence_number(snapshot: &Snapshot) -> u64 {
-        snapshot.sequence_number()
+    fn rocksdb_snapshot_get_sequence_number(snapshot: &GivenSnapshot) -> u64 {
+        snapshot.0.as_ref().map_or(0, Snapshot::sequence_number)
     }
 }

@@ -84,7 +84,8 @@ c_api! {
     }
 
     fn rocksdb_filterpolicy_create_ribbon(bloom_equivalent_bits: f64) -> New<FilterPolicy> {
-        New(FilterPolicy::ribbon(bloom_equivalent_bits, 0))
+        // At every level, flushes too.
+        New(FilterPolicy::ribbon(bloom_equivalent_bits, -1))
     }
 
     fn rocksdb_filterpolicy_create_ribbon_hybrid(

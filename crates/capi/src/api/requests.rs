@@ -1,12 +1,12 @@
 //! Options of requests that are not plain values.
 
-use pumice::{Error, Snapshot};
+use pumice::Error;
 use pumice_binding::requests::WriteOptions;
 use pumice_binding::store::Fields;
 
 use crate::ffi::generated::{rocksdb_column_family_metadata_options_t, rocksdb_compactoptions_t};
 use crate::ffi::macros::c_api;
-use crate::ffi::types::ReadOptions;
+use crate::ffi::types::{GivenSnapshot, ReadOptions};
 
 c_api! {
     fn rocksdb_writeoptions_disable_WAL(options: &mut WriteOptions, disable: i32) {
@@ -14,8 +14,8 @@ c_api! {
         options.changed();
     }
 
-    fn rocksdb_readoptions_set_snapshot(options: &mut ReadOptions, snapshot: Option<&Snapshot>) {
-        options.values.set_snapshot(snapshot.cloned());
+    fn rocksdb_readoptions_set_snapshot(options: &mut ReadOptions, snapshot: Option<&GivenSnapshot>) {
+        options.values.set_snapshot(snapshot.and_then(|snapshot| snapshot.0.clone()));
     }
 
     fn rocksdb_readoptions_set_iterate_upper_bound(options: &mut ReadOptions, key: Kept) {

@@ -1,6 +1,6 @@
 //! Databases with transactions.
 
-use pumice::{OptimisticTransactionDb, Snapshot, TransactionDb};
+use pumice::{OptimisticTransactionDb, TransactionDb};
 use pumice_binding::batch::Batch;
 use pumice_binding::cursor::Iterator;
 use pumice_binding::database::Database;
@@ -21,7 +21,9 @@ use crate::ffi::generated::{
 use crate::ffi::into::{Copied, New, Opened};
 use crate::ffi::macros::c_api;
 use crate::ffi::spare::Held;
-use crate::ffi::types::{Checkpoint, Family, LockBuckets, Options, Pinned, ReadOptions};
+use crate::ffi::types::{
+    Checkpoint, Family, GivenSnapshot, LockBuckets, Options, Pinned, ReadOptions,
+};
 
 c_api! {
     fn rocksdb_transactiondb_open(
@@ -136,11 +138,11 @@ c_api! {
         Ok(New(Family(db.create_family(&options, &name.text())?)))
     }
 
-    fn rocksdb_transactiondb_create_snapshot(db: &Database) -> New<Snapshot> {
-        New(db.db().snapshot())
+    fn rocksdb_transactiondb_create_snapshot(db: &Database) -> New<GivenSnapshot> {
+        New(GivenSnapshot(db.snapshot()))
     }
 
-    fn rocksdb_transactiondb_release_snapshot(_db: Unused<Database>, snapshot: Taken<Snapshot>) {
+    fn rocksdb_transactiondb_release_snapshot(_db: Unused<Database>, snapshot: Taken<GivenSnapshot>) {
         drop(snapshot);
     }
 

@@ -21,7 +21,7 @@ use crate::ffi::into::{Alias, Begun, Copied, New, NewList, Part};
 use crate::ffi::lists::MultiGet;
 use crate::ffi::macros::c_api;
 use crate::ffi::spare::Held;
-use crate::ffi::types::{Family, OpenTransaction, Pinned, ReadOptions};
+use crate::ffi::types::{Family, GivenSnapshot, OpenTransaction, Pinned, ReadOptions};
 
 type Found = Result<Option<PinnedSlice>>;
 
@@ -313,7 +313,7 @@ c_api! {
 
     fn rocksdb_transaction_get_snapshot(
         transaction: &mut OpenTransaction
-    ) -> Option<Alias<pumice::Snapshot>> {
+    ) -> Option<Alias<GivenSnapshot>> {
         Some(Alias::of(transaction.keep_snapshot()?))
     }
 

@@ -35,7 +35,7 @@ pub type rocksdb_block_based_table_options_t = options::TableOptions;
 pub type rocksdb_column_family_handle_t = Family;
 pub type rocksdb_readoptions_t = ReadOptions;
 pub type rocksdb_writeoptions_t = requests::WriteOptions;
-pub type rocksdb_snapshot_t = Snapshot;
+pub type rocksdb_snapshot_t = GivenSnapshot;
 pub type rocksdb_iterator_t = cursor::Iterator;
 pub type rocksdb_wal_iterator_t = log_cursor::LogCursor;
 pub type rocksdb_wal_files_t = WalFiles;
@@ -494,11 +494,16 @@ pub struct CollectorFactory;
 #[derive(Debug)]
 pub struct MemoryAllocator;
 
+/// A snapshot. Empty if the database has `inplace_update_support`: reads with it see the newest
+/// values, as in RocksDB.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GivenSnapshot(pub Option<Snapshot>);
+
 /// A transaction, and what was given out of it, which stays until the handle is destroyed.
 #[derive(Debug)]
 pub struct OpenTransaction {
     pub transaction: Transaction,
-    snapshots: Vec<Snapshot>,
+    snapshots: Vec<GivenSnapshot>,
     batches: Vec<SharedBatch>,
 }
 
@@ -509,8 +514,8 @@ impl OpenTransaction {
     }
 
     /// Its snapshot, if it has one.
-    pub fn keep_snapshot(&mut self) -> Option<&Snapshot> {
-        let snapshot = self.transaction.snapshot()?;
+    pub fn keep_snapshot(&mut self) -> Option<&GivenSnapshot> {
+        let snapshot = GivenSnapshot(Some(self.transaction.snapshot()?));
         if self.snapshots.last() != Some(&snapshot) {
             self.snapshots.push(snapshot);
         }

@@ -312,7 +312,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "in-place",
         text: "inplace_update_support=true;allow_concurrent_memtable_write=false",
-        may: [May::Refuse("inplace_update_support"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {

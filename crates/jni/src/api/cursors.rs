@@ -145,8 +145,8 @@ pub fn refresh(_env: Env<'_>, iterator: &mut Iterator, snapshot: Option<&Snapsho
 }
 
 /// Java: RocksDB.getSnapshot
-pub fn snapshot(_env: Env<'_>, db: &Database) -> Result<New<Snapshot>> {
-    Ok(New(db.db().snapshot()))
+pub fn snapshot(_env: Env<'_>, db: &Database) -> Result<Option<New<Snapshot>>> {
+    Ok(db.snapshot().map(New))
 }
 
 /// Java: RocksDB.releaseSnapshot

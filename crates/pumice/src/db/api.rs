@@ -273,6 +273,10 @@ impl Db {
         self.inner().life.mark.assert_may_lock();
         self.inner().snapshot(Purpose::Reads)
     }
+    /// Whether an open column family has `inplace_update_support`. Does not suspend.
+    pub fn has_in_place_updates(&self) -> bool {
+        self.inner().cfs.load().all().any(|cf| cf.options().inplace_update_support)
+    }
     /// Sequence number of the newest write. Does not suspend.
     pub fn latest_sequence_number(&self) -> SequenceNumber {
         self.inner().last_sequence.load(Ordering::Acquire)

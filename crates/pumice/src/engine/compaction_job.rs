@@ -193,7 +193,12 @@ impl DbInner {
             bytes += file.file_size;
         }
         work.add_cursor(&mut edit);
-        self.change_inputs(work, edit)?;
+        let listeners = self.notify_move_begin(work);
+        let changed = self.change_inputs(work, edit);
+        if let Some(info) = listeners {
+            self.notify_move_end(info, work, changed.as_ref().err());
+        }
+        changed?;
         self.reports.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
             work.cf.name,

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
+use pumice_base::order;
 use pumice_base::{Error, FileNumber, InternalKey, Result, UserKey};
 use pumice_env::filename::TableDirs;
 use pumice_manifest::VersionEdit;
@@ -241,7 +242,7 @@ fn check_disjoint(
         let largest = largest.max_by(|a, b| order.compare(*a, *b));
         ranges.extend(smallest.zip(largest));
     }
-    ranges.sort_by(|a, b| order.compare(a.0, b.0));
+    order::sort_by(&mut ranges, |a, b| order.compare(a.0, b.0));
     match ranges.windows(2).any(|pair| order.compare(pair[0].1, pair[1].0).is_ge()) {
         true => Err(Error::invalid_argument("CFs have overlapping ranges")),
         false => Ok(()),

@@ -318,12 +318,7 @@ impl DbInner {
         info.num_output_records = files.iter().map(|f| f.stats().num_entries).sum();
         info.elapsed_micros = counts.micros;
         info.cpu_micros = counts.cpu_micros;
-        let all = work.pick.input_files().map(|(_, file)| file).chain(files);
-        let table = |file: &Arc<FileMetaData>| {
-            let properties = self.properties_for_listeners(&work.cf, file)?;
-            Some((file.number, CompactionTable { path: work.cf.table_of(file), properties }))
-        };
-        info.tables = all.filter_map(table).collect();
+        self.add_tables(&mut info, work, files);
         for file in files {
             self.note_table_created(&work.cf, job, TableFileCreationReason::Compaction, file);
         }
@@ -340,6 +335,47 @@ impl DbInner {
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
         self.faults().notify(|l| l.on_compaction_completed(&info));
         self.report_if_due();
+    }
+
+    /// Listeners, if there are some, hear that files will change level without being read.
+    pub(crate) fn notify_move_begin(&self, work: &CompactionWork) -> Option<CompactionJobInfo> {
+        if self.options().listeners.is_empty() {
+            return None;
+        }
+        let info = compaction_info(work, self.reports.events.next_job());
+        self.faults().notify(|l| l.on_compaction_begin(&info));
+        Some(info)
+    }
+
+    /// Listeners hear that the files of [`Self::notify_move_begin`] have moved, or why not. What
+    /// comes out are the files that went in; no entry was read or written.
+    pub(crate) fn notify_move_end(
+        &self,
+        mut info: CompactionJobInfo,
+        work: &CompactionWork,
+        error: Option<&Error>,
+    ) {
+        let level = work.pick.output_level;
+        let moved = work.pick.input_files().filter(|(from, _)| *from != level);
+        info.output_files = moved.map(|(_, file)| file.number).collect();
+        info.error = error.cloned();
+        self.add_tables(&mut info, work, &[]);
+        self.faults().notify(|l| l.on_compaction_completed(&info));
+    }
+
+    /// What listeners are told of the tables that went in and came out.
+    fn add_tables(
+        &self,
+        info: &mut CompactionJobInfo,
+        work: &CompactionWork,
+        files: &[Arc<FileMetaData>],
+    ) {
+        let all = work.pick.input_files().map(|(_, file)| file).chain(files);
+        let table = |file: &Arc<FileMetaData>| {
+            let properties = self.properties_for_listeners(&work.cf, file)?;
+            Some((file.number, CompactionTable { path: work.cf.table_of(file), properties }))
+        };
+        info.tables = all.filter_map(table).collect();
     }
 
     /// The compaction `job` failed.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::key::{LAST_SEQUENCE_MAX, U64_TS_LEN, U64_TS_SUFFIX};
+use pumice_base::order;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::SequentialFile;
@@ -272,7 +273,7 @@ impl Directory {
                 logs.push((number, dir.join(name)));
             }
         }
-        logs.sort();
+        order::sort(&mut logs);
         Ok(logs)
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::key::{LAST_SEQUENCE_MAX, MAX_SEQUENCE, parse_internal_key};
+use pumice_base::order;
 use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber};
 use pumice_env::FileSystem;
 use pumice_manifest::FileMetaData;
@@ -170,8 +171,9 @@ impl ImportedFile {
 /// largest.
 pub(crate) fn assign_epochs(files: &mut [ImportedFile]) -> u64 {
     if files.iter().any(|file| file.epoch == 0) {
-        files
-            .sort_by_key(|f| (std::cmp::Reverse(f.level), f.largest_seq, f.smallest_seq, f.number));
+        order::sort_by_key(files, |f| {
+            (std::cmp::Reverse(f.level), f.largest_seq, f.smallest_seq, f.number)
+        });
         let mut next = 0;
         let mut before = None;
         for file in files.iter_mut() {
@@ -196,7 +198,7 @@ pub(crate) fn check_levels(cf: &CfData, levels: usize, files: &[ImportedFile]) -
     for level in 1..levels {
         let mut here: Vec<_> = files.iter().filter(|file| file.level == level).collect();
         let key = |bytes: &Vec<u8>| InternalKey::new(bytes).to_vec();
-        here.sort_by(|a, b| {
+        order::sort_by(&mut here, |a, b| {
             cf.table_keys.icmp.compare(InternalKey::new(&a.smallest), InternalKey::new(&b.smallest))
         });
         for pair in here.windows(2) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pumice_base::iterator::InternalIterator;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, seek_key};
+use pumice_base::order;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Comparator, Error, ErrorKind, Result, UserKey};
@@ -192,7 +193,7 @@ fn before(key: UserKey<'_>, order: &Comparator) -> Vec<u8> {
 /// Two of the ranges share a key.
 pub(crate) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
     let mut sorted: Vec<&UserRange<'_>> = ranges.iter().collect();
-    sorted.sort_by(|a, b| cmp.compare(first_of(a), first_of(b)));
+    order::sort_by(&mut sorted, |a, b| cmp.compare(first_of(a), first_of(b)));
     sorted.windows(2).any(|pair| pair[0].overlaps(pair[1], cmp))
 }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use pumice_base::hash::hash64;
 use pumice_base::narrow::to_usize;
+use pumice_base::order;
 use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pumice_port::time::{now_micros, wall_seconds};
@@ -393,7 +394,9 @@ impl LockTables {
                 }));
             }
         }
-        found.sort_by(|a, b| (a.column_family, &a.key).cmp(&(b.column_family, &b.key)));
+        order::sort_by(&mut found, |a, b| {
+            (a.column_family, &a.key).cmp(&(b.column_family, &b.key))
+        });
         found
     }
 

@@ -229,6 +229,11 @@ option_table! {
         /// unless set. Applies to new memtables.
         min_tombstones_for_range_conversion: u32 = 16, mutable, unsaved
             => "skipping::a_queue_of_keys_costs_the_same_after_any_number_of_rounds";
+        /// The program does not ask for older values of what is in memory: the bindings give no
+        /// snapshots, as RocksDB, which overwrites such values; here they stay until a flush, and
+        /// [`Db::snapshot`](crate::Db::snapshot) works. Not with `allow_concurrent_memtable_write`.
+        inplace_update_support: bool = false, fixed, saved
+            => "in_place::updates_in_place_need_one_writer";
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved
             => "levels::the_last_level_has_filters_unless_hits_are_expected";
@@ -299,7 +304,7 @@ option_table! {
         "memtable_huge_page_size": u64 = "0", mutable, saved;
         /// Locality of old Bloom filters.
         "bloom_locality": u32 = "0", fixed, saved;
-        /// Locks of in-place updates, which are not built.
+        /// Locks of `inplace_update_support`, which needs none here.
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
         "report_bg_io_stats": bool = "false", mutable, saved;
@@ -347,8 +352,6 @@ option_table! {
         "snap_refresh_nanos": u64 = "0", mutable, saved;
     }
     unsupported {
-        /// Change values in the memtable.
-        "inplace_update_support" accepts ["false", "0"];
         /// Objects cannot be made from text; see the field compaction_filter.
         "compaction_filter" accepts ["nullptr"];
         /// Objects cannot be made from text; see the field compaction_filter_factory.

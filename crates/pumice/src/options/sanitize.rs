@@ -167,6 +167,12 @@ impl ColumnFamilyOptions {
         o.cf_allow_ingest_behind |= db.allow_ingest_behind;
         o.sanitize_paths(db)?;
         let mut o = o.sanitized()?;
+        if o.inplace_update_support && db.allow_concurrent_memtable_write {
+            return Err(Error::invalid_argument(
+                "In-place memtable updates (inplace_update_support) is not compatible with \
+                 concurrent writes (allow_concurrent_memtable_write)",
+            ));
+        }
         if db.atomic_flush {
             // Sealed memtables of one family cannot wait for more while those of others are
             // flushed.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
+use pumice_base::order;
 use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
@@ -71,7 +72,7 @@ pub(super) fn find(context: &RepairContext<'_>, oldest: FileNumber) -> Result<Ve
             logs.push((number, context.wal_dir.join(name)));
         }
     }
-    logs.sort();
+    order::sort(&mut logs);
     let mut found: Vec<FoundLog> = Vec::new();
     let mut place = Place::default();
     for (number, path) in logs {

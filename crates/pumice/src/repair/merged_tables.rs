@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pumice_base::order;
 use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{FileNumber, InternalKey, Result, ValueType};
 use pumice_manifest::FileMetaData;
@@ -63,7 +64,9 @@ impl<'a> Merge<'a> {
         inputs: &[Input],
     ) -> Result<Self> {
         let mut waiting = inputs.to_vec();
-        waiting.sort_by(|a, b| family.icmp.compare(b.meta.smallest_key(), a.meta.smallest_key()));
+        order::sort_by(&mut waiting, |a, b| {
+            family.icmp.compare(b.meta.smallest_key(), a.meta.smallest_key())
+        });
         let mut tombstones = Vec::new();
         for input in inputs {
             let table = open(context, family, input)?;

@@ -23,6 +23,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use pumice_base::order;
 use pumice_base::{Error, Result};
 use pumice_env::filename;
 
@@ -133,6 +134,6 @@ fn run(
         }
         None => rebuild::rebuild(&context, &survey, &mut blobs, &mut report)?,
     }
-    report.files.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut report.files, |a, b| a.name.cmp(&b.name));
     Ok(report)
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::order;
 use pumice_base::{FileNumber, Result};
 use pumice_manifest::FileMetaData;
 
@@ -280,7 +281,7 @@ fn place(
             }
         }
     }
-    files.sort_by_key(|file| (file.largest_seq, file.number));
+    order::sort_by_key(&mut files, |file| (file.largest_seq, file.number));
     let with_epoch = |(at, file): (usize, Arc<FileMetaData>)| {
         let epoch_number = if level == 0 { at as u64 + 1 } else { 1 };
         (level, Arc::new(FileMetaData { epoch_number, ..(*file).clone() }))
@@ -291,10 +292,10 @@ fn place(
 /// Groups tables that cannot be on one level unmerged.
 fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Input>> {
     match level {
-        0 => inputs.sort_by_key(|input| input.meta.smallest_seq),
-        _ => {
-            inputs.sort_by(|a, b| family.icmp.compare(a.meta.smallest_key(), b.meta.smallest_key()))
-        }
+        0 => order::sort_by_key(&mut inputs, |input| input.meta.smallest_seq),
+        _ => order::sort_by(&mut inputs, |a, b| {
+            family.icmp.compare(a.meta.smallest_key(), b.meta.smallest_key())
+        }),
     }
     let mut groups: Vec<Vec<Input>> = Vec::new();
     for input in inputs {

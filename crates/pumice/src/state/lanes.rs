@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use pumice_base::Result;
+use pumice_base::order;
 use pumice_port::lane::{Lane, LanePriority, LaneReport};
 use pumice_port::os::{CpuPriority, IoPriority};
 use pumice_port::sync::Mutex;
@@ -212,7 +213,9 @@ pub(crate) fn effective(report: &LaneReport) -> Effective {
         words.dedup();
         if words.is_empty() { "-".to_string() } else { words.join(",") }
     };
-    all.sort_by_key(|priority| (priority.nice(), priority.policy_name(), priority.io_name()));
+    order::sort_by_key(&mut all, |priority| {
+        (priority.nice(), priority.policy_name(), priority.io_name())
+    });
     Effective {
         nice: join(all.iter().map(|priority| priority.nice().to_string()).collect()),
         policy: join(all.iter().map(|priority| priority.policy_name().to_string()).collect()),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
+use pumice_base::order;
 use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem};
@@ -218,7 +219,7 @@ impl Directory {
             let (bytes, modified) = (fs.file_size(&path)?, fs.modified_time(&path)?);
             logs.push(ArchivedLog { number, bytes, modified });
         }
-        logs.sort_by_key(|log| log.number);
+        order::sort_by_key(&mut logs, |log| log.number);
         Ok(logs)
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::FileNumber;
+use pumice_base::order;
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, InternalKey, Result, UserKey};
 use pumice_env::{IoClass, JobIo};
@@ -79,7 +80,7 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
         .input_files()
         .map(|(_, file)| (file.smallest_user_key(), file.file_size))
         .collect();
-    starts.sort_by(|a, b| comparator.compare(a.0, b.0));
+    order::sort_by(&mut starts, |a, b| comparator.compare(a.0, b.0));
     let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
     let share = total / parts as u64 + 1;
     let mut points: Vec<Vec<u8>> = Vec::new();

@@ -1,5 +1,6 @@
 //! The automatic leveled picker: a file of the level with the highest score, then marked files.
 
+use pumice_base::order;
 use std::sync::Arc;
 
 use pumice_manifest::{CompactionPri, FileMarks, FileMetaData, LevelScores, UserRange};
@@ -149,7 +150,9 @@ fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
     if moved.is_empty() || (base.is_empty() && moved.len() < idle) {
         return None;
     }
-    moved.sort_by(|a, b| ctx.version.comparator().compare(a.smallest_key(), b.smallest_key()));
+    order::sort_by(&mut moved, |a, b| {
+        ctx.version.comparator().compare(a.smallest_key(), b.smallest_key())
+    });
     Some(InputLevel::new(0, moved))
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::order;
 use pumice_base::planted::{self, Bug};
 use pumice_env::filename::PathId;
 use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
@@ -320,7 +321,7 @@ impl PickContext<'_> {
     pub(super) fn files_disjoint(&self, files: &[Arc<FileMetaData>]) -> bool {
         let icmp = self.version.comparator();
         let mut sorted: Vec<_> = files.iter().collect();
-        sorted.sort_by(|a, b| icmp.compare(a.smallest_key(), b.smallest_key()));
+        order::sort_by(&mut sorted, |a, b| icmp.compare(a.smallest_key(), b.smallest_key()));
         sorted.windows(2).all(|pair| {
             UserRange::of_file(pair[0]).is_before(&UserRange::of_file(pair[1]), self.cmp())
         })

@@ -181,6 +181,26 @@ fn a_flush_tells_of_a_full_level() {
 }
 
 #[pumice_test_macros::test]
+fn files_that_move_are_told_as_a_compaction_without_entries() {
+    let (_, fs) = memory();
+    let (db, recorder) = open(&fs, |_| ());
+    fill(&db, 0..100, "v");
+    flush(&db);
+    let file = db.live_files_metadata().remove(0).file_number;
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    recorder.wait_for("compaction end");
+    assert_eq!(db.live_files_metadata()[0].file_number, file);
+    assert_eq!(recorder.heard("compaction begin"), recorder.heard("compaction end"));
+    assert_eq!(recorder.heard("created by compaction"), 0);
+    let info = recorder.compactions.lock()[0].clone();
+    assert_eq!(info.input_files, [(0, vec![file])]);
+    assert_eq!((info.output_level, info.output_files), (6, vec![file]));
+    assert_eq!((info.num_input_records, info.total_output_bytes), (0, 0));
+    assert_eq!(info.tables[&file].properties.num_entries, 100);
+    assert!(info.error.is_none());
+}
+
+#[pumice_test_macros::test]
 fn a_compaction_is_told_with_its_files() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |_| ());

@@ -1,6 +1,7 @@
 //! Options of memtables whose effect shows through the database: the filter, successive merges.
 
 mod filter;
+mod in_place;
 mod merges;
 
 use std::sync::Arc;

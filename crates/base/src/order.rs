@@ -8,6 +8,8 @@
 
 use std::cmp::Ordering;
 
+use crate::narrow::len_u32;
+
 /// Sorts `items` by `compare`. What compares equal keeps its order.
 ///
 /// # Panics
@@ -41,7 +43,7 @@ fn move_to(len: usize, places: &mut [u32], swap: &mut dyn FnMut(usize, usize)) {
         // `places` says of each place of a cycle which is the next; one that is done names itself.
         let mut at = start;
         loop {
-            let next = std::mem::replace(&mut places[at], at as u32) as usize;
+            let next = std::mem::replace(&mut places[at], len_u32(at)) as usize;
             if next == start {
                 break;
             }

@@ -186,7 +186,7 @@ pub(crate) struct TimedSource {
     /// Tombstones that the time sees hide older entries, also where versions are shown.
     range_dels: RangeDels,
     /// The same of tables that have lost their timestamps, in the order of keys without.
-    table_dels: Option<(Comparator, RangeDels)>,
+    table_dels: Option<Box<(Comparator, RangeDels)>>,
     key: Vec<u8>,
     target: Vec<u8>,
     /// The user key of an entry at the time.
@@ -209,7 +209,8 @@ impl TimedSource {
 
     /// Tombstones of tables that have lost their timestamps, in `order`, hide entries too.
     pub fn with_table_dels(self, order: Comparator, dels: RangeDels) -> Self {
-        TimedSource { table_dels: Some((order, dels)).filter(|(_, dels)| !dels.is_none()), ..self }
+        let dels = (!dels.is_none()).then(|| Box::new((order, dels)));
+        TimedSource { table_dels: dels, ..self }
     }
 
     /// The timestamp of the entry that it is on. Requires `valid`.
@@ -243,7 +244,8 @@ impl TimedSource {
         self.asked.extend_from_slice(order.without_timestamp(ikey.user_key()).as_bytes());
         self.asked.extend_from_slice(&self.look.time);
         let mut covered = self.range_dels.covers(order, UserKey::new(&self.asked), sequence);
-        if let (Ok(false), Some((bare, dels))) = (&covered, &mut self.table_dels) {
+        if let (Ok(false), Some(list)) = (&covered, &mut self.table_dels) {
+            let (bare, dels) = &mut **list;
             covered = dels.covers(bare, order.without_timestamp(ikey.user_key()), sequence);
         }
         match covered {

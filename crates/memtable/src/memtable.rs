@@ -556,7 +556,8 @@ impl MemTableWriter<'_> {
     ///
     /// # Errors
     /// As `MemTable::add`.
-    #[inline]
+    // Into its callers: they are few, and each insert pays for a call.
+    #[inline(always)]
     pub fn add(
         &mut self,
         seq: SequenceNumber,

@@ -548,10 +548,8 @@ impl Prepared<'_> {
     }
 
     fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
-        let new_files = self
-            .files
-            .iter()
-            .map(|file| (file.placed.level, file.metadata(self.cf.table_keys.stripped)));
+        let stripped = self.cf.table_keys.stripped;
+        let new = |file: &Incoming| (file.placed.level, file.metadata(stripped));
         let of_level = |input: &InputLevel| {
             let level = input.level;
             input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
@@ -559,7 +557,7 @@ impl Prepared<'_> {
         VersionEdit {
             column_family: self.cf.id,
             last_sequence: Some(last_sequence),
-            new_files: new_files.collect(),
+            new_files: self.files.iter().map(new).collect(),
             deleted_files: self.replaced.iter().flat_map(of_level).collect(),
             ..VersionEdit::default()
         }

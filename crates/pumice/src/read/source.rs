@@ -46,7 +46,9 @@ macro_rules! each_rare {
     };
 }
 
+// Never inlined: the steps of all other cursors would carry their code.
 impl InternalIterator for Rare {
+    #[inline(never)]
     fn valid(&self) -> bool {
         each_rare!(self, i => i.valid())
     }
@@ -62,15 +64,19 @@ impl InternalIterator for Rare {
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         each_rare!(self, i => i.seek_for_prev(target));
     }
+    #[inline(never)]
     fn next(&mut self) {
         each_rare!(self, i => i.next());
     }
+    #[inline(never)]
     fn prev(&mut self) {
         each_rare!(self, i => i.prev());
     }
+    #[inline(never)]
     fn key(&self) -> InternalKey<'_> {
         each_rare!(self, i => i.key())
     }
+    #[inline(never)]
     fn value(&self) -> &[u8] {
         each_rare!(self, i => i.value())
     }

@@ -68,7 +68,7 @@ impl Prepared {
         self.files.extend(later.files);
         let ranges: Vec<UserRange<'_>> =
             self.files.iter().map(|file| file.external.range()).collect();
-        let comparator = self.cf.comparator();
+        let comparator = self.cf.table_order();
         let overlapping = place::any_overlap(&ranges, comparator);
         place::check_demand((&self.cf, &self.options), overlapping, self.replaces.is_some())?;
         self.batches = place::batches(&ranges, comparator);

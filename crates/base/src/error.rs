@@ -93,6 +93,8 @@ pub enum SubCode {
     TxnNotPrepared = 13,
     /// The user's merge operator returned failure.
     MergeOperatorFailed = 15,
+    /// Compactions do not run until they are resumed.
+    CompactionAborted = 19,
 }
 
 impl SubCode {
@@ -115,6 +117,7 @@ impl SubCode {
             }
             SubCode::ManualCompactionPaused => "Manual compaction paused",
             SubCode::MergeOperatorFailed => "Merge operator failed",
+            SubCode::CompactionAborted => "All compactions aborted",
         }
     }
 }
@@ -221,6 +224,7 @@ impl Error {
             SubCode::ManualCompactionPaused,
             SubCode::TxnNotPrepared,
             SubCode::MergeOperatorFailed,
+            SubCode::CompactionAborted,
         ];
         let severities = [Severity::Soft, Severity::Hard, Severity::Fatal, Severity::Unrecoverable];
         let kind = kinds.into_iter().find(|known| *known as u8 == kind).unwrap_or(Aborted);

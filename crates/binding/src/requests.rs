@@ -5,13 +5,15 @@
 //!
 //! Thread safety: plain data.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::backup::{BackupEngineOptions, RestoreMode, RestoreOptions, ShareFilesNaming};
 use pumice::{
     BottommostLevelCompaction, CancelFlag, CompactFilesOptions, CompactRangeOptions, Error,
-    FlushOptions, IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
+    FlushOptions, IngestExternalFileOptions, IoPriority, Logger, Result, Snapshot,
+    WaitForCompactOptions,
 };
 
 use crate::store::{Fields, Store};
@@ -249,13 +251,26 @@ pub struct BackupOptions {
     pub limits: pumice::backup::BackupLimits,
     /// The file system of the backups; None for that of the engine's environment.
     pub env: Option<crate::env::Env>,
+    /// Where the engine notes what it does.
+    pub info_log: InfoLog,
+}
+
+/// A log, or none.
+#[derive(Clone, Default)]
+pub struct InfoLog(pub Option<Arc<dyn Logger>>);
+
+impl fmt::Debug for InfoLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InfoLog")
+    }
 }
 
 impl BackupOptions {
     /// Options of backups in `dir`.
     pub fn new(dir: &[u8]) -> BackupOptions {
         let store = Store::named("backup_engine_options").with_text("backup_dir", dir);
-        BackupOptions { store, limits: pumice::backup::BackupLimits::default(), env: None }
+        let limits = pumice::backup::BackupLimits::default();
+        BackupOptions { store, limits, env: None, info_log: InfoLog::default() }
     }
 
     /// What would give backups that are not those asked for. Files are always synced.

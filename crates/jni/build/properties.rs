@@ -43,6 +43,7 @@ const ENDS: &[(&str, &str)] = &[
     ("ClockCache", "Cache"),
     ("HyperClockCache", "Cache"),
     ("Filter", "Policy"),
+    ("CassandraValueMergeOperator", "Merge"),
     ("StringAppendOperator", "Merge"),
     ("UInt64AddOperator", "Merge"),
     ("AbstractCompactionFilter", "Filter"),

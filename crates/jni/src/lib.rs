@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `api` | the native methods, by area, in safe Rust |
 //! | `callbacks` | objects of Java that the engine calls |
-//! | `objects`, `records`, `maps` | what handles of Java stand for; maps of Java's |
+//! | `cassandra` | the operators of Cassandra's rows |
+//! | `objects`, `open_transaction`, `records` | what handles of Java stand for |
+//! | `maps` | maps of Java's |
 //! | `ffi` | all that touches the virtual machine: arguments, results, handles, exceptions |
 //!
 //! What a method does without Java is in the crate `pumice-binding`. The build script (`build/`)
@@ -20,7 +22,9 @@
 
 mod api;
 mod callbacks;
+mod cassandra;
 mod ffi;
 mod maps;
 mod objects;
+mod open_transaction;
 mod records;

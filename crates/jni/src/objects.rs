@@ -8,9 +8,9 @@ use std::sync::Arc;
 pub use pumice::SharedBatch;
 use pumice::backup::BackupEngine;
 use pumice::{
-    BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions, Db,
-    EventListener, FilterPolicy, MergeOperator, RateLimiter, Snapshot, SstFileManager,
-    SstFileReader, SstFileWriter, Statistics, Transaction, WriteBufferManager,
+    BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions,
+    ConcurrentTaskLimiter, Db, EventListener, FilterPolicy, Logger, MergeOperator, RateLimiter,
+    Snapshot, SstFileManager, SstFileReader, SstFileWriter, Statistics, WriteBufferManager,
 };
 pub use pumice_binding::batch::Batch;
 pub use pumice_binding::cursor::Iterator;
@@ -24,9 +24,10 @@ use pumice_binding::store::{Fields, Store};
 use pumice_binding::{options, requests as values};
 
 use crate::callbacks::gates::JavaWalFilter;
+use crate::callbacks::notifier::JavaNotifier;
 use crate::callbacks::trace_writer::JavaTraceWriter;
 use crate::callbacks::{JavaListener, JavaLogger, JavaOrder};
-use crate::ffi::handle::{self, Held};
+use crate::ffi::handle::Held;
 use crate::ffi::vm;
 
 macro_rules! held {
@@ -83,9 +84,12 @@ held! {
     44 Records: "WBWIRocksIterator";
     45 Reader: "SstFileReader";
     46 TraceFile: "trace writer";
+    47 CompactionLimit: "ConcurrentTaskLimiter";
+    48 Notifier: "transaction notifier";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
+pub use crate::open_transaction::OpenTransaction;
 pub use crate::records::Records;
 
 /// A column family and its database, which Java closes by itself.
@@ -251,6 +255,14 @@ pub struct LogFilter(pub Arc<JavaWalFilter>);
 #[derive(Clone, Debug)]
 pub struct TableGate(pub pumice::TableFilter);
 
+/// A limit on compactions at once.
+#[derive(Clone, Debug)]
+pub struct CompactionLimit(pub Arc<ConcurrentTaskLimiter>);
+
+/// A notifier of snapshots written in Java.
+#[derive(Clone, Debug)]
+pub struct Notifier(pub Arc<JavaNotifier>);
+
 /// A writer of traces written in Java.
 #[derive(Clone, Debug)]
 pub struct TraceFile(pub Arc<JavaTraceWriter>);
@@ -344,121 +356,12 @@ impl Slice {
     }
 }
 
-/// A backup engine.
-#[derive(Debug)]
-pub struct Backups(pub BackupEngine);
-
-/// A transaction and the database it is of. What Java got out of it and never ends goes with it.
-#[derive(Debug)]
-pub struct OpenTransaction {
-    /// The transaction.
-    pub transaction: Transaction,
-    /// Its id as it began: a call that waits for a lock would keep it from being asked.
-    pub id: u64,
-    /// It looks for deadlocks before it waits.
-    pub deadlock_detect: bool,
-    /// The database.
-    pub database: Database,
-    /// How it is committed, as Java said.
-    pub write_options: WriteOptions,
-    /// The handle of these options once Java has asked for it; 0 before.
-    write_handle: i64,
-    /// Snapshots with their handles.
-    snapshots: Vec<(Snapshot, i64)>,
-    /// Batches with their handles.
-    batches: Vec<(SharedBatch, i64)>,
-}
-
-impl OpenTransaction {
-    /// The handle's content.
-    pub fn new(transaction: Transaction, database: Database) -> OpenTransaction {
-        let id = transaction.id();
-        OpenTransaction {
-            transaction,
-            id,
-            deadlock_detect: false,
-            database,
-            write_options: WriteOptions::default(),
-            write_handle: 0,
-            snapshots: Vec::new(),
-            batches: Vec::new(),
-        }
-    }
-
-    /// The handle of its write options, which Java may change.
-    pub fn write_options(&mut self) -> i64 {
-        if self.write_handle == 0 {
-            self.write_handle = handle::give(self.write_options.clone());
-        }
-        self.write_handle
-    }
-
-    /// Replaces its write options.
-    ///
-    /// # Errors
-    /// Java ended the handle that it got.
-    pub fn set_write_options(&mut self, options: &WriteOptions) -> crate::ffi::call::Result<()> {
-        self.write_options = options.clone();
-        // Java may give back what it got: that is changed already, and is borrowed here.
-        let given = self.write_handle != 0
-            && !std::ptr::eq(handle::read::<WriteOptions>(self.write_handle)?, options);
-        if given {
-            *handle::write::<WriteOptions>(self.write_handle)? = options.clone();
-        }
-        self.transaction.set_write_options(options.engine());
-        Ok(())
-    }
-
-    /// The transaction gets what Java has made of its write options.
-    ///
-    /// # Errors
-    /// As [`Self::set_write_options`].
-    pub fn take_write_options(&self) -> crate::ffi::call::Result<()> {
-        if self.write_handle != 0 {
-            let options = handle::read::<WriteOptions>(self.write_handle)?;
-            self.transaction.set_write_options(options.engine());
-        }
-        Ok(())
-    }
-
-    /// The handle of its snapshot, 0 for none.
-    pub fn snapshot(&mut self) -> i64 {
-        let Some(snapshot) = self.transaction.snapshot() else { return 0 };
-        if let Some((last, number)) = self.snapshots.last()
-            && *last == snapshot
-        {
-            return *number;
-        }
-        let number = handle::give(snapshot.clone());
-        self.snapshots.push((snapshot, number));
-        number
-    }
-
-    /// The handle of its writes.
-    pub fn batch(&mut self) -> i64 {
-        let batch = self.transaction.shared_batch();
-        if let Some((last, number)) = self.batches.last()
-            && *last == batch
-        {
-            return *number;
-        }
-        let number = handle::give(batch.clone());
-        self.batches.push((batch, number));
-        number
-    }
-}
-
-impl Drop for OpenTransaction {
-    fn drop(&mut self) {
-        // One that is gone already needs no end.
-        handle::take::<WriteOptions>(self.write_handle).ok();
-        for (_, number) in &self.snapshots {
-            handle::take::<Snapshot>(*number).ok();
-        }
-        for (_, number) in &self.batches {
-            handle::take::<SharedBatch>(*number).ok();
-        }
-    }
+/// A backup engine, and the log of what it does.
+pub struct Backups {
+    /// The engine.
+    pub engine: BackupEngine,
+    /// Where its calls are noted.
+    pub log: Option<Arc<dyn Logger>>,
 }
 
 /// Options of compression.
@@ -488,7 +391,7 @@ macro_rules! nameless {
         }
     )+};
 }
-nameless!(Merge, Order, Filter, FilterFactory, Log, Writer);
+nameless!(Merge, Order, Filter, FilterFactory, Log, Writer, Backups);
 
 /// The listeners of a database, as the engine takes them.
 pub fn listeners(

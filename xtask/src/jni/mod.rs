@@ -12,6 +12,7 @@
 //! | `--test leaks` | opens, iterators and batches without end leave no memory and no thread |
 //! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
+//! | `--bench stores [MEGABYTES]` | memory of small stores, and a restore |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
 //! | `--suite kafka`, `flink`, `spark`, `bookkeeper` | the tests of their stores, on both |
 //! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
@@ -46,7 +47,7 @@ use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
-    fuzz [--seed N]) | --bench [crossing] | --suite (kafka | flink | spark | \
+    fuzz [--seed N]) | --bench [crossing | stores [MEGABYTES]] | --suite (kafka | flink | spark | \
     bookkeeper | rheakv [--quick])] [--profile NAME | --no-build]";
 
 /// The table of native methods.
@@ -106,6 +107,10 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
             fuzz::run(root, seed..seed + 1)
         }
         ["--bench"] => bench::run(root),
+        ["--bench", "stores"] => bench::stores(root, bench::RESTORE_MB),
+        ["--bench", "stores", megabytes] => {
+            bench::stores(root, megabytes.parse().map_err(|_| USAGE.to_string())?)
+        }
         ["--bench", "crossing"] => bench::crossing(root),
         ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
         ["--suite", "rheakv"] => rheakv::run(root, rheakv::FULL),

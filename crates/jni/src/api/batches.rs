@@ -126,6 +126,46 @@ pub fn pop_save_point(_env: Env<'_>, batch: &mut Batch) -> Result<()> {
     Ok(batch.updates.pop_save_point().map_err(|_| Error::not_found(""))?)
 }
 
+/// Java: WriteBatch.markWalTerminationPoint
+pub fn mark_log_end(_env: Env<'_>, batch: &mut Batch) -> Result<()> {
+    batch.updates.mark_wal_termination_point();
+    Ok(())
+}
+
+/// Java: WriteBatch.getWalTerminationPoint
+pub fn log_end<'a>(env: Env<'a>, batch: &Batch) -> Result<Object<'a>> {
+    // No point is all zeros.
+    let (bytes, count) = batch.updates.wal_termination_point().unwrap_or((0, 0));
+    let arguments = [
+        jvalue { j: i64::try_from(bytes).unwrap_or(i64::MAX) },
+        jvalue { j: i64::from(count) },
+        jvalue { j: content_flags(&batch.updates, count)? },
+    ];
+    env.construct("org/rocksdb/WriteBatch$SavePoint", "(JJJ)V", &arguments)
+}
+
+/// RocksDB's flags of the kinds of a batch's first `count` updates.
+fn content_flags(updates: &WriteBatch, count: u32) -> Result<i64> {
+    let (mut left, mut flags) = (count, 0);
+    for record in updates.iter() {
+        let BatchRecord::Entry { value_type, .. } = record? else { continue };
+        if left == 0 {
+            break;
+        }
+        left -= 1;
+        flags |= match value_type {
+            ValueType::Value => 1 << 1,
+            ValueType::Deletion => 1 << 2,
+            ValueType::SingleDeletion => 1 << 3,
+            ValueType::Merge => 1 << 4,
+            ValueType::RangeDeletion => 1 << 9,
+            ValueType::BlobIndex => 1 << 10,
+            _ => 0,
+        };
+    }
+    Ok(flags)
+}
+
 /// Java: WriteBatch.data
 pub fn data(_env: Env<'_>, batch: &Batch) -> Result<Vec<u8>> {
     Ok(batch.updates.data().to_vec())

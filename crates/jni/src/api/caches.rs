@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use jni_sys::jvalue;
 use pumice::{
-    BlockCache, CacheOptions, IoPriority, PoolPriority, RateLimiter, RateLimiterMode,
-    RateLimiterOptions, SstFileManager, SstFileManagerOptions, WriteBufferManager,
+    BlockCache, CacheOptions, ConcurrentTaskLimiter, IoPriority, PoolPriority, RateLimiter,
+    RateLimiterMode, RateLimiterOptions, SstFileManager, SstFileManagerOptions, WriteBufferManager,
 };
 use pumice_binding::database::Database;
 use pumice_binding::env::Env as Files;
@@ -13,11 +13,11 @@ use pumice_env::IoKind;
 
 use crate::ffi::call::{Result, missing};
 use crate::ffi::env::{Env, Object};
-use crate::ffi::from::Handle;
+use crate::ffi::from::{Handle, Taken};
 use crate::ffi::handle;
 use crate::ffi::into::New;
 use crate::maps;
-use crate::objects::{BufferManager, Cache, FileManager, Limiter};
+use crate::objects::{BufferManager, Cache, CompactionLimit, FileManager, Limiter};
 
 fn cache(capacity: usize, charge: usize, strict: bool) -> New<Cache> {
     let mut options = CacheOptions::new(capacity);
@@ -139,6 +139,38 @@ pub fn requests(_env: Env<'_>, it: &Limiter) -> Result<u64> {
 /// Java: RateLimiter.request
 pub fn request(_env: Env<'_>, it: &Limiter, bytes: u64) -> Result<()> {
     limiter(it)?.request(bytes, IoPriority::Low, IoKind::Write, None);
+    Ok(())
+}
+
+/// Java: ConcurrentTaskLimiterImpl.newConcurrentTaskLimiterImpl0
+pub fn new_limit(_env: Env<'_>, name: String, max: i32) -> Result<New<CompactionLimit>> {
+    Ok(New(CompactionLimit(Arc::new(ConcurrentTaskLimiter::new(name, max)))))
+}
+
+/// Java: ConcurrentTaskLimiterImpl.name
+pub fn limit_name<'a>(_env: Env<'_>, limit: &'a CompactionLimit) -> Result<&'a str> {
+    Ok(limit.0.name())
+}
+
+/// Java: ConcurrentTaskLimiterImpl.setMaxOutstandingTask
+pub fn set_limit(_env: Env<'_>, limit: &CompactionLimit, max: i32) -> Result<()> {
+    limit.0.set_max_outstanding_tasks(max);
+    Ok(())
+}
+
+/// Java: ConcurrentTaskLimiterImpl.resetMaxOutstandingTask
+pub fn reset_limit(_env: Env<'_>, limit: &CompactionLimit) -> Result<()> {
+    limit.0.reset_max_outstanding_tasks();
+    Ok(())
+}
+
+/// Java: ConcurrentTaskLimiterImpl.outstandingTask
+pub fn outstanding(_env: Env<'_>, limit: &CompactionLimit) -> Result<i32> {
+    Ok(limit.0.outstanding_tasks())
+}
+
+/// Java: ConcurrentTaskLimiterImpl.disposeInternal
+pub fn end_limit(_env: Env<'_>, _limit: Taken<CompactionLimit>) -> Result<()> {
     Ok(())
 }
 

@@ -116,7 +116,8 @@ pub fn new_flink_filter(
     Ok(New(Filter(Arc::new(FlinkFilter::new(config.clone(), clock, logger)))))
 }
 
-fn engine_logger(log: &Log) -> Arc<dyn Logger> {
+/// The logger as the engine takes it.
+pub fn engine_logger(log: &Log) -> Arc<dyn Logger> {
     match log {
         Log::Java(logger) => Arc::clone(logger) as _,
         Log::StdErr(logger) => Arc::clone(logger) as _,

@@ -1,14 +1,12 @@
-//! Checkpoints, table files that are made and ingested, logs, backups.
+//! Checkpoints, table files that are made and ingested, logs.
 
 use std::path::PathBuf;
 
 use jni_sys::jvalue;
-use pumice::backup::BackupEngine;
 use pumice::{CheckpointOptions, Error, SstFileWriter};
 use pumice_binding::database::Database;
-use pumice_binding::env::Env as Files;
 use pumice_binding::log_cursor::LogCursor;
-use pumice_binding::requests::{self, BackupOptions};
+use pumice_binding::requests;
 use pumice_binding::store::Fields;
 
 use crate::api::callbacks::order_of;
@@ -18,7 +16,7 @@ use crate::ffi::env::{Env, Object};
 use crate::ffi::from::{Direct, Handle};
 use crate::ffi::handle;
 use crate::ffi::into::New;
-use crate::objects::{Backups, Checkpoint, Family, Options, Slice, Values, Writer};
+use crate::objects::{Checkpoint, Family, Options, Slice, Values, Writer};
 
 /// Java: Checkpoint.newCheckpoint
 pub fn new_checkpoint(_env: Env<'_>, db: &Database) -> Result<New<Checkpoint>> {
@@ -195,105 +193,4 @@ pub fn wal_files<'a>(env: Env<'a>, db: &Database) -> Result<Object<'a>> {
         })?;
     }
     Ok(array)
-}
-
-/// Java: BackupEngine.open
-pub fn open_backups(_env: Env<'_>, files: &Files, options: &BackupOptions) -> Result<New<Backups>> {
-    options.check()?;
-    let limits = options.limits()?;
-    let files = options.env.as_ref().unwrap_or(files);
-    let engine = BackupEngine::open(files.file_system().clone(), options.dir())?;
-    let engine = engine.limited(limits).with_options(options.engine());
-    if options.store().flag("destroy_old_data") {
-        engine.delete_all_backups()?;
-    }
-    Ok(New(Backups(engine)))
-}
-
-/// Java: BackupEngine.createNewBackup 0 1 2
-pub fn create_backup(_env: Env<'_>, it: &Backups, db: &Database, flush: bool) -> Result<()> {
-    it.0.create_backup(db.db(), flush, b"")?;
-    Ok(())
-}
-
-/// Java: BackupEngine.createNewBackupWithMetadata 0 1 2 3
-pub fn create_backup_with(
-    _env: Env<'_>,
-    it: &Backups,
-    db: &Database,
-    note: String,
-    flush: bool,
-) -> Result<()> {
-    it.0.create_backup(db.db(), flush, note.as_bytes())?;
-    Ok(())
-}
-
-/// Java: BackupEngine.getBackupInfo
-pub fn backups<'a>(env: Env<'a>, it: &Backups) -> Result<Object<'a>> {
-    let list = env.construct("java/util/ArrayList", "()V", &[])?;
-    let class = env.class_of(list);
-    let add = env.method(class, "add", "(Ljava/lang/Object;)Z")?;
-    for backup in it.0.backups()? {
-        env.frame(|| {
-            let note = env.new_text(&String::from_utf8_lossy(&backup.app_metadata))?;
-            let arguments = [
-                jvalue { i: backup.id.cast_signed() },
-                jvalue { j: i64::try_from(backup.timestamp).unwrap_or(i64::MAX) },
-                jvalue { j: i64::try_from(backup.size).unwrap_or(i64::MAX) },
-                jvalue { i: i32::try_from(backup.number_files).unwrap_or(i32::MAX) },
-                jvalue { l: note.raw() },
-            ];
-            let signature = "(IJJILjava/lang/String;)V";
-            let made = env.construct("org/rocksdb/BackupInfo", signature, &arguments)?;
-            env.call_flag(list, add, &[jvalue { l: made.raw() }]).map(drop)
-        })?;
-    }
-    Ok(list)
-}
-
-/// Java: BackupEngine.getCorruptedBackups
-pub fn corrupted_backups(_env: Env<'_>, _it: &Backups) -> Result<Vec<i32>> {
-    // The engine refuses to open over what it cannot read.
-    Ok(Vec::new())
-}
-
-/// Java: BackupEngine.purgeOldBackups
-pub fn purge_backups(_env: Env<'_>, it: &Backups, keep: i32) -> Result<()> {
-    Ok(it.0.purge_old_backups(usize::try_from(keep).unwrap_or(0))?)
-}
-
-/// Java: BackupEngine.garbageCollect
-pub fn collect_garbage(_env: Env<'_>, it: &Backups) -> Result<()> {
-    Ok(it.0.garbage_collect()?)
-}
-
-/// Java: BackupEngine.deleteBackup
-pub fn delete_backup(_env: Env<'_>, it: &Backups, id: i32) -> Result<()> {
-    Ok(it.0.delete_backup(id.cast_unsigned())?)
-}
-
-/// Java: BackupEngine.restoreDbFromBackup
-pub fn restore(
-    _env: Env<'_>,
-    it: &Backups,
-    id: i32,
-    dir: String,
-    wal_dir: String,
-    options: &Values,
-) -> Result<()> {
-    let options = requests::restore(options.store())?;
-    let (dir, wal_dir) = (PathBuf::from(dir), PathBuf::from(wal_dir));
-    Ok(it.0.restore_backup_opt(&options, id.cast_unsigned(), dir, wal_dir)?)
-}
-
-/// Java: BackupEngine.restoreDbFromLatestBackup
-pub fn restore_latest(
-    _env: Env<'_>,
-    it: &Backups,
-    dir: String,
-    wal_dir: String,
-    options: &Values,
-) -> Result<()> {
-    let options = requests::restore(options.store())?;
-    Ok(it.0.restore_latest_backup_opt(&options, PathBuf::from(dir), PathBuf::from(wal_dir))?)
 }

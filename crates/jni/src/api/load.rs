@@ -21,6 +21,21 @@ fn rules(config: &Values) -> FileRules {
     }
 }
 
+/// The environment in which the files are.
+fn files_of(config: &Values) -> Result<Files> {
+    match config.store().bits("env").cast_signed() {
+        0 => Ok(Files::default()),
+        handle => handle::read::<Files>(handle).cloned(),
+    }
+}
+
+/// Java: ConfigOptions.setEnv
+pub fn set_env(_env: Env<'_>, config: &mut Values, files: i64) -> Result<()> {
+    handle::read::<Files>(files)?;
+    config.store_mut().put("env", files.cast_unsigned());
+    Ok(())
+}
+
 fn none(path: &str) -> Error {
     let text = format!("No options files found in the DB directory.: {path}");
     Error::not_found(text).with_subcode(SubCode::PathNotFound)
@@ -73,7 +88,7 @@ pub fn latest(
     db: &mut Options,
     families: Object<'_>,
 ) -> Result<()> {
-    let files = Files::default();
+    let files = files_of(config)?;
     let loaded = load_latest_options(&**files.file_system(), path.as_ref(), rules(config));
     hand_over(env, found(&path, loaded)?.ok_or_else(|| none(&path))?, db, families)
 }
@@ -86,7 +101,7 @@ pub fn of_file(
     db: &mut Options,
     families: Object<'_>,
 ) -> Result<()> {
-    let text = Files::default().file_system().read_file(path.as_ref())?;
+    let text = files_of(config)?.file_system().read_file(path.as_ref())?;
     hand_over(env, parse_options_file(&text, rules(config))?, db, families)
 }
 

@@ -7,10 +7,11 @@ use pumice_binding::store::{Fields, Kind};
 
 use crate::api::family;
 use crate::ffi::call::Result;
-use crate::ffi::env::Env;
+use crate::ffi::env::{Env, Object};
 use crate::ffi::from::{Bytes, List};
 use crate::ffi::handle;
 use crate::ffi::into::{New, NewList};
+use crate::maps::{put, table_properties};
 use crate::objects::{CompactionInfo, Family, JobStats, Slice, Values};
 
 /// Java: RocksDB.flush
@@ -178,11 +179,45 @@ pub fn report_stats(_env: Env<'_>, report: &CompactionInfo) -> Result<New<JobSta
     Ok(New(report.stats.clone()))
 }
 
+/// Java: CompactionJobInfo.tableProperties
+pub fn report_tables<'a>(env: Env<'a>, report: &CompactionInfo) -> Result<Object<'a>> {
+    let map = env.construct("java/util/HashMap", "()V", &[])?;
+    for (path, properties) in &report.table_properties {
+        env.frame(|| {
+            let path = env.new_text(&String::from_utf8_lossy(path))?;
+            put(env, map, path, table_properties(env, properties)?)
+        })?;
+    }
+    Ok(map)
+}
+
 /// Java: RocksDB.cancelAllBackgroundWork
 pub fn cancel_work(_env: Env<'_>, db: &Database, wait: bool) -> Result<()> {
     // The error is in the info log; RocksDB drops it, too.
     db.db().cancel_all_background_work(wait).ok();
     Ok(())
+}
+
+/// Java: RocksDB.abortAllCompactions
+pub fn abort_compactions(_env: Env<'_>, db: &Database) -> Result<()> {
+    db.db().abort_all_compactions();
+    Ok(())
+}
+
+/// Java: RocksDB.resumeAllCompactions
+pub fn resume_compactions(_env: Env<'_>, db: &Database) -> Result<()> {
+    db.db().resume_all_compactions();
+    Ok(())
+}
+
+/// Java: RocksDB.promoteL0
+pub fn promote(_env: Env<'_>, db: &Database, cf: Option<&Family>, level: i32) -> Result<()> {
+    Ok(db.db().promote_l0(family(db, cf), level)?)
+}
+
+/// Java: RocksDB.deleteFile
+pub fn delete_file(_env: Env<'_>, db: &Database, name: String) -> Result<()> {
+    Ok(db.db().delete_file(&name)?)
 }
 
 /// Java: RocksDB.pauseBackgroundWork

@@ -11,10 +11,12 @@
 //! | `caches` | caches, limiters, managers, environments |
 //! | `statistics`, `perf`, `properties`, `threads`, `traces` | what is measured and reported |
 //! | `exchange` | exported column families; filters of logs and tables |
-//! | `maintenance`, `files`, `readers` | flushes, compactions, checkpoints, table files, backups |
-//! | `transactions`, `parts`, `locks` | databases with transactions |
+//! | `maintenance`, `files`, `readers` | flushes, compactions, checkpoints, table files |
+//! | `backups` | backup engines |
+//! | `transactions`, `parts`, `snapshots`, `locks` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
 
+pub mod backups;
 pub mod batches;
 pub mod caches;
 pub mod callbacks;
@@ -34,6 +36,7 @@ pub mod readers;
 pub mod reads;
 pub mod requests;
 pub mod slices;
+pub mod snapshots;
 pub mod statistics;
 pub mod tables;
 pub mod threads;

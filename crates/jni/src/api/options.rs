@@ -17,8 +17,8 @@ use crate::ffi::from::{Handle, Taken};
 use crate::ffi::handle;
 use crate::ffi::into::{New, NewList};
 use crate::objects::{
-    BufferManager, Cache, Compression, Counts, FileManager, Filter, FilterFactory, Limiter,
-    MemTable, Merge, Options, Table, Values,
+    BufferManager, Cache, CompactionLimit, Compression, Counts, FileManager, Filter, FilterFactory,
+    Limiter, MemTable, Merge, Options, Table, Values,
 };
 
 include!(concat!(env!("OUT_DIR"), "/family_properties.rs"));
@@ -167,6 +167,16 @@ pub fn set_factory(
 ) -> Result<()> {
     options.values.engine.cf.compaction_filter_factory =
         factory.map(|factory| Arc::clone(&factory.0));
+    Ok(())
+}
+
+/// Java: Options|ColumnFamilyOptions.setCompactionThreadLimiter
+pub fn set_limit(
+    _env: Env<'_>,
+    options: &mut Options,
+    limit: Option<&CompactionLimit>,
+) -> Result<()> {
+    options.values.engine.cf.compaction_thread_limiter = limit.map(|limit| Arc::clone(&limit.0));
     Ok(())
 }
 

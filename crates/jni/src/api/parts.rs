@@ -1,9 +1,7 @@
 //! Calls of transactions whose keys and values come in parts, or in direct buffers.
 
-use pumice_binding::status::of_write;
-
 use super::reads::NOT_FOUND;
-use super::transactions::{It, family, for_update};
+use super::transactions::{It, family, for_update, updated};
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::from::{Direct, DirectMut};
@@ -12,71 +10,71 @@ use crate::objects::{Family, ReadOptions};
 /// Java: Transaction.put (J[[BI[[BI) 0 1 3 -
 /// Java: Transaction.put (J[[BI[[BIJZ) 0 1 3 5
 pub fn put(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Vec<Vec<u8>>,
     value: Vec<Vec<u8>>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.put_cf(family(it, cf), key.concat(), value.concat()).map_err(of_write)?)
+    updated(env, it, it.transaction.put_cf(family(it, cf), key.concat(), value.concat()))
 }
 
 /// Java: Transaction.putUntracked (J[[BI[[BI) 0 1 3 -
 /// Java: Transaction.putUntracked (J[[BI[[BIJ) 0 1 3 5
 pub fn put_untracked(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Vec<Vec<u8>>,
     value: Vec<Vec<u8>>,
     cf: Option<&Family>,
 ) -> Result<()> {
     let (cf, key, value) = (family(it, cf), key.concat(), value.concat());
-    Ok(it.transaction.put_untracked(cf, key, value).map_err(of_write)?)
+    updated(env, it, it.transaction.put_untracked(cf, key, value))
 }
 
 /// Java: Transaction.delete (J[[BI) 0 1 -
 /// Java: Transaction.delete (J[[BIJZ) 0 1 3
-pub fn delete(_env: Env<'_>, it: It<'_>, key: Vec<Vec<u8>>, cf: Option<&Family>) -> Result<()> {
-    Ok(it.transaction.delete_cf(family(it, cf), key.concat()).map_err(of_write)?)
+pub fn delete(env: Env<'_>, it: It<'_>, key: Vec<Vec<u8>>, cf: Option<&Family>) -> Result<()> {
+    updated(env, it, it.transaction.delete_cf(family(it, cf), key.concat()))
 }
 
 /// Java: Transaction.deleteUntracked (J[[BI) 0 1 -
 /// Java: Transaction.deleteUntracked (J[[BIJ) 0 1 3
 pub fn delete_untracked(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Vec<Vec<u8>>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.delete_untracked(family(it, cf), key.concat()).map_err(of_write)?)
+    updated(env, it, it.transaction.delete_untracked(family(it, cf), key.concat()))
 }
 
 /// Java: Transaction.singleDelete (J[[BI) 0 1 -
 /// Java: Transaction.singleDelete (J[[BIJZ) 0 1 3
 pub fn single_delete(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Vec<Vec<u8>>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.single_delete_cf(family(it, cf), key.concat()).map_err(of_write)?)
+    updated(env, it, it.transaction.single_delete_cf(family(it, cf), key.concat()))
 }
 
 /// Java: Transaction.mergeUntrackedDirect
 pub fn merge_untracked_direct(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Direct<'_>,
     value: Direct<'_>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.merge_untracked(family(it, cf), key.0, value.0).map_err(of_write)?)
+    updated(env, it, it.transaction.merge_untracked(family(it, cf), key.0, value.0))
 }
 
 /// Java: Transaction.getDirectForUpdate
 #[allow(clippy::too_many_arguments)] // Java's.
 pub fn get_direct_for_update(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     key: Direct<'_>,
@@ -85,6 +83,6 @@ pub fn get_direct_for_update(
     exclusive: bool,
     validate: bool,
 ) -> Result<i32> {
-    let found = for_update(it, options, cf, key.0, (exclusive, validate))?;
+    let found = for_update(env, it, options, cf, key.0, (exclusive, validate))?;
     found.map_or(Ok(NOT_FOUND), |value| place.fill(&value))
 }

@@ -6,10 +6,11 @@ use pumice_binding::env::Env as Files;
 use pumice_binding::requests::BackupOptions;
 use pumice_binding::store::{Fields, Store};
 
+use crate::api::callbacks::engine_logger;
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
 use crate::ffi::into::New;
-use crate::objects::{Compression, Limiter, ReadOptions, Slice, Values, WriteOptions};
+use crate::objects::{Compression, Limiter, Log, ReadOptions, Slice, Values, WriteOptions};
 
 /// Java: ReadOptions.newReadOptions ()
 pub fn new_read(_env: Env<'_>) -> Result<New<ReadOptions>> {
@@ -190,6 +191,12 @@ pub fn new_backup(_env: Env<'_>, dir: String) -> Result<New<BackupOptions>> {
 /// Java: BackupEngineOptions.setBackupEnv
 pub fn set_backup_env(_env: Env<'_>, options: &mut BackupOptions, files: &Files) -> Result<()> {
     options.env = Some(files.clone());
+    Ok(())
+}
+
+/// Java: BackupEngineOptions.setInfoLog
+pub fn set_backup_log(_env: Env<'_>, options: &mut BackupOptions, log: Option<&Log>) -> Result<()> {
+    options.info_log.0 = log.map(engine_logger);
     Ok(())
 }
 

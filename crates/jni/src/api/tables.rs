@@ -7,10 +7,11 @@ use pumice::{FilterPolicy, MergeOperator};
 use pumice_binding::options::TableOptions;
 use pumice_binding::store::Fields;
 
+use crate::cassandra::{CassandraFilter, CassandraMerge};
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::into::New;
-use crate::objects::{Cache, MemTable, Merge, Policy, Table};
+use crate::objects::{Cache, Filter, MemTable, Merge, Policy, Table};
 
 const FLAGS: [&str; 12] = [
     "cache_index_and_filter_blocks",
@@ -243,6 +244,16 @@ pub fn new_append(_env: Env<'_>, delimiter: u16) -> Result<New<Merge>> {
 /// Java: StringAppendOperator.newSharedStringAppendOperator (T)
 pub fn new_append_text(_env: Env<'_>, delimiter: String) -> Result<New<Merge>> {
     Ok(New(appending(delimiter.as_bytes())))
+}
+
+/// Java: CassandraValueMergeOperator.newSharedCassandraValueMergeOperator 0
+pub fn new_cassandra(_env: Env<'_>, grace: i32) -> Result<New<Merge>> {
+    Ok(New(Merge(Arc::new(CassandraMerge { grace }))))
+}
+
+/// Java: CassandraCompactionFilter.createNewCassandraCompactionFilter0
+pub fn new_cassandra_filter(_env: Env<'_>, purges: bool, grace: i32) -> Result<New<Filter>> {
+    Ok(New(Filter(Arc::new(CassandraFilter { purges, grace }))))
 }
 
 /// Java: UInt64AddOperator.newSharedUInt64AddOperator

@@ -1,6 +1,8 @@
-//! Names of what threads do. Which threads do it is not kept: `Env.getThreadList` is missing.
+//! The threads of the pools, and names of what threads do. Which thread does what is not kept.
 
 use jni_sys::jvalue;
+use pumice::PoolPriority;
+use pumice_binding::env::Env as Files;
 
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
@@ -9,6 +11,44 @@ use crate::maps::put;
 /// Java's numbers of operations.
 const COMPACTION: i8 = 1;
 const FLUSH: i8 = 2;
+
+/// The operations of a thread have so many numbers.
+const PROPERTIES: usize = 6;
+
+/// Java: Env.getThreadList
+pub fn list<'a>(env: Env<'a>, files: &Files) -> Result<Object<'a>> {
+    const CLASS: &str = "org/rocksdb/ThreadStatus";
+    let pools = [
+        (0, PoolPriority::High),
+        (1, PoolPriority::Low),
+        (2, PoolPriority::User),
+        (3, PoolPriority::Bottom),
+    ];
+    let threads: Vec<(i8, u64)> = pools
+        .into_iter()
+        .flat_map(|(kind, pool)| files.thread_ids(pool).into_iter().map(move |id| (kind, id)))
+        .collect();
+    let array = env.new_objects(CLASS, threads.len())?;
+    for (at, (kind, id)) in threads.into_iter().enumerate() {
+        env.frame(|| {
+            let nameless = jvalue { l: Object::NULL.raw() };
+            let arguments = [
+                jvalue { j: id.cast_signed() },
+                jvalue { b: kind },
+                nameless,
+                nameless,
+                jvalue { b: 0 },
+                jvalue { j: 0 },
+                jvalue { b: 0 },
+                jvalue { l: env.new_longs(&[0; PROPERTIES])?.raw() },
+                jvalue { b: 0 },
+            ];
+            let signature = "(JBLjava/lang/String;Ljava/lang/String;BJB[JB)V";
+            env.set_element(array, at, env.construct(CLASS, signature, &arguments)?)
+        })?;
+    }
+    Ok(array)
+}
 
 /// The name behind Java's number; what is unknown has none.
 fn name(names: &[&'static str], number: i8) -> Option<&'static str> {

@@ -111,10 +111,22 @@ pub fn family<'a>(it: It<'a>, cf: Option<&'a Family>) -> &'a pumice::ColumnFamil
     cf.map_or_else(|| it.database.default_family(), |cf| &cf.0)
 }
 
+/// An update is over, and a notifier hears of the snapshot that it took.
+///
+/// # Errors
+/// Its own; a Java exception of the notifier.
+pub fn updated(env: Env<'_>, it: It<'_>, result: pumice::Result<()>) -> Result<()> {
+    it.operated(env)?;
+    Ok(result.map_err(of_write)?)
+}
+
 /// Java: Transaction.commit
-pub fn commit(_env: Env<'_>, it: It<'_>) -> Result<()> {
+pub fn commit(env: Env<'_>, it: It<'_>) -> Result<()> {
     it.take_write_options()?;
-    Ok(it.transaction.commit().map_err(of_write)?)
+    it.take_beside()?;
+    updated(env, it, it.transaction.commit())?;
+    it.clear_beside();
+    Ok(())
 }
 
 /// Java: Transaction.prepare
@@ -125,7 +137,9 @@ pub fn prepare(_env: Env<'_>, it: It<'_>) -> Result<()> {
 
 /// Java: Transaction.rollback
 pub fn rollback(_env: Env<'_>, it: It<'_>) -> Result<()> {
-    Ok(it.transaction.rollback()?)
+    it.transaction.rollback()?;
+    it.clear_beside();
+    Ok(())
 }
 
 /// Java: Transaction.getWriteOptions
@@ -157,29 +171,6 @@ pub fn set_save_point(_env: Env<'_>, it: It<'_>) -> Result<()> {
 /// Java: Transaction.rollbackToSavePoint
 pub fn rollback_to_save_point(_env: Env<'_>, it: It<'_>) -> Result<()> {
     Ok(it.transaction.rollback_to_save_point()?)
-}
-
-/// Java: Transaction.setSnapshot
-pub fn set_snapshot(_env: Env<'_>, it: It<'_>) -> Result<()> {
-    it.transaction.set_snapshot();
-    Ok(())
-}
-
-/// Java: Transaction.setSnapshotOnNextOperation (J)
-pub fn set_snapshot_later(_env: Env<'_>, it: It<'_>) -> Result<()> {
-    it.transaction.set_snapshot_on_next_operation();
-    Ok(())
-}
-
-/// Java: Transaction.clearSnapshot
-pub fn clear_snapshot(_env: Env<'_>, it: It<'_>) -> Result<()> {
-    it.transaction.clear_snapshot();
-    Ok(())
-}
-
-/// Java: Transaction.getSnapshot
-pub fn snapshot(_env: Env<'_>, it: &mut OpenTransaction) -> Result<i64> {
-    Ok(it.snapshot())
 }
 
 /// Java: Transaction.setName
@@ -289,6 +280,7 @@ pub fn get_direct(
 /// # Errors
 /// As the engine's.
 pub fn for_update(
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     cf: Option<&Family>,
@@ -297,15 +289,17 @@ pub fn for_update(
 ) -> Result<Option<PinnedSlice>> {
     let cf = family(it, cf);
     let options = options.point()?;
-    if !validate {
-        return Ok(it.transaction.get_for_update_unvalidated(options, cf, key, exclusive)?);
-    }
-    Ok(it.transaction.get_for_update_cf_opt(options, cf, key, exclusive)?)
+    let found = match validate {
+        true => it.transaction.get_for_update_cf_opt(options, cf, key, exclusive),
+        false => it.transaction.get_for_update_unvalidated(options, cf, key, exclusive),
+    };
+    it.operated(env)?;
+    Ok(found?)
 }
 
 /// Java: Transaction.getForUpdate (JJ[BIIJZZ)
 pub fn get_for_update(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     key: Bytes,
@@ -313,7 +307,7 @@ pub fn get_for_update(
     exclusive: bool,
     validate: bool,
 ) -> Result<Option<PinnedSlice>> {
-    for_update(it, options, cf, &key, (exclusive, validate))
+    for_update(env, it, options, cf, &key, (exclusive, validate))
 }
 
 /// Java: Transaction.getForUpdate (JJ[BII[BIIJZZ)
@@ -328,64 +322,65 @@ pub fn get_for_update_into(
     exclusive: bool,
     validate: bool,
 ) -> Result<i32> {
-    let found = for_update(it, options, cf, &key, (exclusive, validate))?;
+    let found = for_update(env, it, options, cf, &key, (exclusive, validate))?;
     found.map_or(Ok(NOT_FOUND), |value| place.fill(env, &value))
 }
 
 /// Java: Transaction.multiGet (JJ[[B)
 pub fn multi_get(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(it, options, &keys, &[], false)
+    read_many(env, it, options, &keys, &[], false)
 }
 
 /// Java: Transaction.multiGet (JJ[[B[J)
 pub fn multi_get_families(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
     families: List<'_, Family>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(it, options, &keys, &families.0, false)
+    read_many(env, it, options, &keys, &families.0, false)
 }
 
 /// Java: Transaction.multiGet (JJJ[[B)
 pub fn multi_get_family(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     cf: &Family,
     keys: Vec<Vec<u8>>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(it, options, &keys, &vec![cf; keys.len()], false)
+    read_many(env, it, options, &keys, &vec![cf; keys.len()], false)
 }
 
 /// Java: Transaction.multiGetForUpdate (JJ[[B)
 pub fn multi_get_for_update(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(it, options, &keys, &[], true)
+    read_many(env, it, options, &keys, &[], true)
 }
 
 /// Java: Transaction.multiGetForUpdate (JJ[[B[J)
 pub fn multi_get_for_update_families(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
     families: List<'_, Family>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(it, options, &keys, &families.0, true)
+    read_many(env, it, options, &keys, &families.0, true)
 }
 
 fn read_many(
+    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: &[Vec<u8>],
@@ -399,6 +394,7 @@ fn read_many(
         true => it.transaction.multi_get_for_update(options, &keys),
         false => it.transaction.multi_get_cf_opt(options, &keys),
     };
+    it.operated(env)?;
     let value = |result: pumice::Result<Option<PinnedSlice>>| {
         result.map(|found| found.map(PinnedSlice::into_vec))
     };
@@ -421,8 +417,8 @@ pub fn iterator(
 }
 
 /// Java: Transaction.put (J[BII[BII) 0 1 2 -
-pub fn put(_env: Env<'_>, it: It<'_>, key: Bytes, value: Bytes, cf: Option<&Family>) -> Result<()> {
-    Ok(it.transaction.put_cf(family(it, cf), &*key, &*value).map_err(of_write)?)
+pub fn put(env: Env<'_>, it: It<'_>, key: Bytes, value: Bytes, cf: Option<&Family>) -> Result<()> {
+    updated(env, it, it.transaction.put_cf(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.put (J[BII[BIIJZ)
@@ -439,13 +435,13 @@ pub fn put_tracked(
 
 /// Java: Transaction.putDirect (JUIIUII) 0 1 2 -
 pub fn put_direct(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Direct<'_>,
     value: Direct<'_>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.put_cf(family(it, cf), key.0, value.0).map_err(of_write)?)
+    updated(env, it, it.transaction.put_cf(family(it, cf), key.0, value.0))
 }
 
 /// Java: Transaction.putDirect (JUIIUIIJZ)
@@ -463,66 +459,66 @@ pub fn put_direct_tracked(
 /// Java: Transaction.merge (J[BII[BII) 0 1 2 -
 /// Java: Transaction.merge (J[BII[BIIJZ) 0 1 2 3
 pub fn merge(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.merge_cf(family(it, cf), &*key, &*value).map_err(of_write)?)
+    updated(env, it, it.transaction.merge_cf(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.mergeDirect (JUIIUII) 0 1 2 -
 /// Java: Transaction.mergeDirect (JUIIUIIJZ) 0 1 2 3
 pub fn merge_direct(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Direct<'_>,
     value: Direct<'_>,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.merge_cf(family(it, cf), key.0, value.0).map_err(of_write)?)
+    updated(env, it, it.transaction.merge_cf(family(it, cf), key.0, value.0))
 }
 
 /// Java: Transaction.delete (J[BI) 0 1 -
 /// Java: Transaction.delete (J[BIJZ) 0 1 2
-pub fn delete(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    Ok(it.transaction.delete_cf(family(it, cf), &*key).map_err(of_write)?)
+pub fn delete(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
+    updated(env, it, it.transaction.delete_cf(family(it, cf), &*key))
 }
 
 /// Java: Transaction.singleDelete (J[BI) 0 1 -
 /// Java: Transaction.singleDelete (J[BIJZ) 0 1 2
-pub fn single_delete(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    Ok(it.transaction.single_delete_cf(family(it, cf), &*key).map_err(of_write)?)
+pub fn single_delete(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
+    updated(env, it, it.transaction.single_delete_cf(family(it, cf), &*key))
 }
 
 /// Java: Transaction.putUntracked (J[BI[BI) 0 1 2 -
 /// Java: Transaction.putUntracked (J[BI[BIJ)
 pub fn put_untracked(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.put_untracked(family(it, cf), &*key, &*value).map_err(of_write)?)
+    updated(env, it, it.transaction.put_untracked(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.mergeUntracked
 pub fn merge_untracked(
-    _env: Env<'_>,
+    env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
 ) -> Result<()> {
-    Ok(it.transaction.merge_untracked(family(it, cf), &*key, &*value).map_err(of_write)?)
+    updated(env, it, it.transaction.merge_untracked(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.deleteUntracked (J[BI) 0 1 -
 /// Java: Transaction.deleteUntracked (J[BIJ)
-pub fn delete_untracked(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    Ok(it.transaction.delete_untracked(family(it, cf), &*key).map_err(of_write)?)
+pub fn delete_untracked(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
+    updated(env, it, it.transaction.delete_untracked(family(it, cf), &*key))
 }
 
 /// Java: Transaction.getState
@@ -548,8 +544,8 @@ pub fn undo_get_for_update(
 }
 
 /// Java: Transaction.rebuildFromWriteBatch
-pub fn rebuild(_env: Env<'_>, it: It<'_>, batch: &Batch) -> Result<()> {
-    Ok(it.transaction.rebuild_from_write_batch(&batch.updates).map_err(of_write)?)
+pub fn rebuild(env: Env<'_>, it: It<'_>, batch: &Batch) -> Result<()> {
+    updated(env, it, it.transaction.rebuild_from_write_batch(&batch.updates))
 }
 
 /// Java: Transaction.getWriteBatch

@@ -8,6 +8,7 @@
 //! | `gates` | filters of logs and of tables |
 //! | `logger` | loggers |
 //! | `listener` | event listeners |
+//! | `notifier` | notifiers of transactions |
 //! | `trace_writer` | writers of traces |
 //!
 //! Thread safety: called from any thread of the engine, several at once. A Java exception in one
@@ -19,6 +20,7 @@ pub mod flink;
 pub mod gates;
 pub mod listener;
 pub mod logger;
+pub mod notifier;
 pub mod order;
 pub mod trace_writer;
 

@@ -36,16 +36,18 @@ use crate::commit::batch::{self, BatchRecord, HEADER_LEN};
 pub(crate) struct Taken {
     /// One for each update that goes into a memtable.
     pub sequences: u64,
-    /// Which records of its wire form are logged, in bytes. The log record's count is that of the
-    /// batch's header ([`batch::count`]).
+    /// Which records of its wire form are logged, in bytes.
     pub logged: Range<usize>,
+    /// How many updates that are: a part of the log record's count.
+    pub updates: u32,
 }
 
 impl Taken {
     /// Of a batch without markers of transactions.
     #[inline]
     pub fn plain(rep: &[u8]) -> Self {
-        Taken { sequences: u64::from(batch::count(rep)), logged: HEADER_LEN..rep.len() }
+        let updates = batch::count(rep);
+        Taken { sequences: u64::from(updates), logged: HEADER_LEN..rep.len(), updates }
     }
 }
 
@@ -334,8 +336,11 @@ mod tests {
     #[pumice_test_macros::test]
     fn a_plain_batch_takes_a_number_for_each_update_and_is_logged_whole() {
         let rep = logged(2, &[PUT, NOTE, PUT]);
-        assert_eq!(Taken::plain(&rep), Taken { sequences: 2, logged: 12..rep.len() });
-        assert_eq!(Taken::plain(&logged(0, &[])), Taken { sequences: 0, logged: 12..12 });
+        assert_eq!(Taken::plain(&rep), Taken { sequences: 2, logged: 12..rep.len(), updates: 2 });
+        assert_eq!(
+            Taken::plain(&logged(0, &[])),
+            Taken { sequences: 0, logged: 12..12, updates: 0 }
+        );
     }
 
     #[pumice_test_macros::test]

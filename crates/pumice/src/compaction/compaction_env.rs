@@ -33,7 +33,7 @@ pub(crate) trait CompactionEnv: OutputEnv {
     /// Aborted when the database closes.
     fn check_open(&self) -> Result<()>;
     /// # Errors
-    /// Incomplete when the manual compaction with that switch was paused or cancelled.
+    /// Incomplete when the manual compaction with that switch was paused, cancelled or aborted.
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
     /// Tells the listeners that a part of a job begins, or that it `ended`.
     fn note_part(&self, part: &SubcompactionJobInfo, ended: bool);

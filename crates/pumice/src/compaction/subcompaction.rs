@@ -391,20 +391,27 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
         ..TableReadOptions::default()
     };
     let tables = job.cf.tables();
+    let settings = job.env.db_options();
+    let direct = settings.use_direct_io_for_compaction_reads && !settings.use_direct_reads;
     let mut sources = Vec::new();
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table_at(file, 0)?.share()?.iter(&options)));
+                let table = match direct {
+                    true => tables.open_direct(file, 0)?,
+                    false => tables.table_at(file, 0)?.share()?,
+                };
+                sources.push(Source::Table(table.iter(&options)));
             }
         } else {
             let level = Level::new(input.level, input.files.clone(), job.cf.table_order());
-            sources.push(Source::Level(LevelIterator::new(
+            let iter = LevelIterator::new(
                 Arc::clone(&tables),
                 job.cf.table_keys.icmp.clone(),
                 Arc::new(level),
                 options.clone(),
-            )));
+            );
+            sources.push(Source::Level(iter.direct(direct)));
         }
     }
     Ok(sources)

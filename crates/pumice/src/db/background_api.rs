@@ -31,6 +31,17 @@ impl Db {
     pub fn enable_manual_compaction(&self) {
         self.inner().enable_manual_compaction();
     }
+    /// Ends the running compactions early, and lets none begin: automatic ones wait, and calls that
+    /// compact are Incomplete with the subcode
+    /// [`CompactionAborted`](crate::SubCode::CompactionAborted). Waits until none runs; flushes go
+    /// on. They run again once [`Db::resume_all_compactions`] has been called as many times.
+    pub fn abort_all_compactions(&self) {
+        self.inner().abort_all_compactions();
+    }
+    /// Ends one [`Db::abort_all_compactions`]; without one it does nothing.
+    pub fn resume_all_compactions(&self) {
+        self.inner().resume_all_compactions();
+    }
     /// Ends background work for good, as a close does: unlogged writes are flushed unless
     /// `avoid_flush_during_shutdown`, then no flush or compaction starts, and running ones end
     /// early; with `wait` none runs on return. Reads go on, and so do writes until memtables are

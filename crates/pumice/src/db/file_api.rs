@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pumice_base::narrow::to_usize;
 use pumice_base::{Error, Result, UserKey};
-use pumice_env::filename::table_file_name;
+use pumice_env::filename::{self, FileType, table_file_name};
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 
 use crate::compaction::picker::{FilesRequest, InputLevel};
@@ -184,6 +184,28 @@ impl Db {
         self.inner().delete_files_in_ranges(self.live(cf)?, ranges, include_end)
     }
 
+    /// Moves all files of level 0 of `cf` to `target_level` as they are, for data that is written
+    /// in order and should not be compacted again.
+    ///
+    /// # Errors
+    /// InvalidArgument if files of level 0 overlap, the levels down to `target_level` have files,
+    /// there is no such level, or a compaction runs; ColumnFamilyDropped; the background error.
+    pub fn promote_l0(&self, cf: &ColumnFamily, target_level: i32) -> Result<()> {
+        self.inner().check_writable()?;
+        self.inner().promote_l0(self.live(cf)?, target_level)
+    }
+
+    /// Deletes the table file, or the log in the archive, of that name, which is relative to the
+    /// database's directory. A table must be in the last level with files, and in level 0 the
+    /// oldest: what it deleted or overwrote does not come back. One that is being compacted stays.
+    ///
+    /// # Errors
+    /// InvalidArgument if it is not such a file; NotSupported for a log that is not in the archive;
+    /// as [`Db::delete_files_in_ranges`].
+    pub fn delete_file(&self, name: &str) -> Result<()> {
+        self.inner().delete_named_file(name)
+    }
+
     /// [`Db::delete_files_in_ranges`] of one range of the default column family, its last key
     /// included; None for an open end.
     ///
@@ -310,21 +332,55 @@ impl DbInner {
         ranges: &[KeyRange<'_>],
         include_end: bool,
     ) -> Result<()> {
+        self.delete_reserved(|manifest, reserved| {
+            self.reserve_inside(manifest, cf, (ranges, include_end), reserved)
+        })
+    }
+
+    fn delete_named_file(self: &Arc<Self>, name: &str) -> Result<()> {
+        let invalid = || Error::invalid_argument("Invalid file name");
+        let bare = name.strip_prefix('/').unwrap_or(name);
+        let (archived, file) = match bare.strip_prefix("archive/") {
+            Some(file) => (true, file),
+            None => (false, bare),
+        };
+        match filename::parse(file).ok_or_else(invalid)? {
+            (number, FileType::Table) => {
+                self.delete_reserved(|_, reserved| self.reserve_one(number, reserved))
+            }
+            (number, FileType::Wal) if archived => {
+                self.check_writable()?;
+                let log = filename::archived_log_file(&self.logs.dir(), number);
+                self.deleter().remove_or_trash(&log)
+            }
+            (_, FileType::Wal) => {
+                Err(Error::not_supported("Delete only supported for archived logs"))
+            }
+            _ => Err(invalid()),
+        }
+    }
+
+    /// Deletes the files that `choose` reserves, by the edit that it makes.
+    fn delete_reserved(
+        self: &Arc<Self>,
+        choose: impl FnOnce(&ManifestLog, &mut Reserved<'_>) -> Result<VersionEdit>,
+    ) -> Result<()> {
         self.check_writable()?;
         let mut manifest = self.manifest.lock();
         manifest.check_lasting()?;
         let mut reserved = Reserved::new(self);
-        let deleted = self
-            .reserve_inside(&manifest, cf, (ranges, include_end), &mut reserved)
-            .and_then(|edit| match reserved.is_empty() {
+        let deleted = choose(&manifest, &mut reserved).and_then(|edit| {
+            let family = edit.column_family;
+            match reserved.is_empty() {
                 true => Ok(()),
                 false => self.versions().apply_edits(&mut manifest, edit.into(), |state| {
                     // What the files hid may show again.
-                    if let Some(family) = state.cfs.get(&cf.id) {
+                    if let Some(family) = state.cfs.get(&family) {
                         family.mem.forget_dead_ranges();
                     }
                 }),
-            });
+            }
+        });
         drop(manifest);
         let tried = !reserved.is_empty();
         drop(reserved);
@@ -364,6 +420,35 @@ impl DbInner {
             self.reports.info(format_args!("[{}] Deleting {count} files in ranges", cf.name));
             reserved.add(cf.id, family.plan.reserve_files(doomed));
         }
+        Ok(edit)
+    }
+
+    /// As [`Self::reserve_inside`], of the file with that number.
+    fn reserve_one(&self, number: u64, reserved: &mut Reserved<'_>) -> Result<VersionEdit> {
+        let mut state = self.state.lock();
+        self.life.check_alive(&state)?;
+        let found = state.cfs.values_mut().find_map(|family| {
+            let version = Arc::clone(&family.version);
+            let (level, file) = version.all_files().find(|(_, file)| file.number == number)?;
+            Some((family, level, Arc::clone(file)))
+        });
+        let refused = |text| Err(Error::invalid_argument(text));
+        let Some((family, level, file)) = found else { return refused("File not found") };
+        let id = family.data.id;
+        let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
+        if file.is_being_compacted() {
+            return Ok(edit);
+        }
+        let version = &family.version;
+        if (level + 1..version.num_levels()).any(|below| !version.level(below).is_empty()) {
+            return refused("File not in last level");
+        }
+        if level == 0 && version.files(0).last().is_some_and(|oldest| oldest.number != number) {
+            return refused("File in level 0, but not oldest");
+        }
+        edit.deleted_files.push((level, number));
+        let doomed = vec![InputLevel { level, files: vec![file] }];
+        reserved.add(id, family.plan.reserve_files(doomed));
         Ok(edit)
     }
 

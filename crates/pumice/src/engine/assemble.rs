@@ -138,15 +138,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         logs: no_logs(&a.fs, a.wal_dir, options),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         file_numbers: FileNumbers::starting_at(a.recovered.next_file_number),
-        life: Life {
-            closing: AtomicBool::new(false),
-            shutting_down: AtomicBool::new(false),
-            manual_pauses: AtomicI64::new(0),
-            mark: a.mark,
-            runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
-            me: OnceLock::new(),
-            follower: Mutex::ranked(&lock_order::FOLLOWER, None),
-        },
+        life: new_life(a.mark, runs_code(options, a.descriptors)),
         dir: Directory {
             path: a.path.to_path_buf(),
             fs: a.fs,
@@ -158,6 +150,19 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
         },
     })
+}
+
+fn new_life(mark: Mark, runs_code: bool) -> Life {
+    Life {
+        closing: AtomicBool::new(false),
+        shutting_down: AtomicBool::new(false),
+        manual_pauses: AtomicI64::new(0),
+        compaction_aborts: AtomicU64::new(0),
+        mark,
+        runs_code: AtomicBool::new(runs_code),
+        me: OnceLock::new(),
+        follower: Mutex::ranked(&lock_order::FOLLOWER, None),
+    }
 }
 
 fn new_writes(options: &DbOptions) -> Writes {

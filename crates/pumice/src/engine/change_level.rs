@@ -1,4 +1,5 @@
-//! `CompactRangeOptions::change_level`: all files of a level go to another one as they are.
+//! `CompactRangeOptions::change_level` and `promote_l0`: all files of a level go to another one as
+//! they are.
 //!
 //! The mover holds the compactions of its column family back and waits for those that run, so that
 //! none that was picked before the move ends after it. Which files move where is then decided under
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result};
-use pumice_manifest::VersionEdit;
+use pumice_base::{Error, ErrorKind, InternalKey, Result};
+use pumice_manifest::{FileMetaData, VersionEdit};
 
 use crate::compaction::plan::Hold;
 use crate::engine::DbInner;
@@ -78,6 +79,24 @@ impl DbInner {
             std::mem::forget(held);
         }
         moved
+    }
+
+    /// Moves the files of level 0 to `target`.
+    ///
+    /// # Errors
+    /// InvalidArgument with RocksDB's texts if the files cannot go there; the background error; I/O
+    /// errors of the MANIFEST.
+    pub(crate) fn promote_l0(&self, cf: &CfData, target: i32) -> Result<()> {
+        let _held = self.hold_back(cf)?;
+        self.install_move(|state| {
+            let family = state.cfs.get(&cf.id).ok_or_else(|| dropped(cf))?;
+            let edit = promotion(family, target);
+            match &edit {
+                Ok(_) => self.reports.info(format_args!("[{}] Promoting level 0", cf.name)),
+                Err(error) => self.reports.info(format_args!("PromoteL0 FAILED. {error}")),
+            }
+            edit
+        })
     }
 
     /// Holds new compactions of `cf` back, once no other call does.
@@ -171,6 +190,47 @@ fn move_edit(family: &CfState, from: usize, target: i32) -> Result<Option<Versio
     for file in source.files() {
         edit.deleted_files.push((from, file.number));
         edit.new_files.push((to, Arc::clone(file)));
+    }
+    Ok(Some(edit))
+}
+
+/// The edit that moves the files of level 0 to `target`; None if there are none.
+fn promotion(family: &CfState, target: i32) -> Result<Option<VersionEdit>> {
+    let version = &family.version;
+    let refused = |text: &str| Err(Error::invalid_argument(text));
+    let to = match usize::try_from(target) {
+        Ok(to) if to > 0 => to,
+        _ => return refused("Invalid target level"),
+    };
+    if to >= version.num_levels() {
+        return refused("Target level does not exist");
+    }
+    if !family.plan.running().is_empty() {
+        return refused("PromoteL0 called during L0 compaction");
+    }
+    let order = version.comparator();
+    let end = |file: &FileMetaData, other: &FileMetaData| {
+        order.compare(InternalKey::new(&file.largest), InternalKey::new(&other.largest))
+    };
+    let mut files: Vec<_> = version.files(0).to_vec();
+    files.sort_by(|a, b| end(a, b));
+    let overlap = |pair: &[Arc<FileMetaData>]| {
+        let (largest, smallest) = (&pair[0].largest, &pair[1].smallest);
+        order.compare(InternalKey::new(largest), InternalKey::new(smallest)).is_ge()
+    };
+    if files.windows(2).any(overlap) {
+        return refused("L0 has overlapping files");
+    }
+    if (1..=to).any(|level| !version.level(level).is_empty()) {
+        return refused("All levels up to target_level must be empty");
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut edit = VersionEdit { column_family: family.data.id, ..VersionEdit::default() };
+    for file in files {
+        edit.deleted_files.push((0, file.number));
+        edit.new_files.push((to, file));
     }
     Ok(Some(edit))
 }

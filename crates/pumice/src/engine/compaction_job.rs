@@ -77,7 +77,8 @@ impl DbInner {
     }
 
     fn compaction_ended(&self, state: &mut DbState, work: CompactionWork, result: &Result<()>) {
-        let CompactionWork { cf: data, registered, io, manual, .. } = work;
+        let CompactionWork { cf: data, registered, io, manual, token, .. } = work;
+        drop(token); // Its place is for the next one, which is picked below.
         let id = data.id;
         let freed = self.scheduler().caught_up_below();
         if let Some(cf) = state.cfs.get_mut(&id) {
@@ -387,7 +388,7 @@ fn run_part(
 
 /// The caller of a manual compaction ended it: nothing is wrong.
 fn is_paused(error: &Error) -> bool {
-    error.subcode() == SubCode::ManualCompactionPaused
+    matches!(error.subcode(), SubCode::ManualCompactionPaused | SubCode::CompactionAborted)
 }
 
 /// The sequence numbers that must stay readable.

@@ -11,7 +11,7 @@ use crate::compaction::picker::{ManualPick, Reach};
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::family::CfState;
-use crate::state::manual_queue::{ManualPiece, paused};
+use crate::state::manual_queue::ManualPiece;
 use crate::state::work::CompactionWork;
 
 impl DbInner {
@@ -20,6 +20,7 @@ impl DbInner {
         if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
             || state.jobs.paused > 0
+            || self.life.aborts_compactions()
         {
             return None;
         }
@@ -82,6 +83,12 @@ impl DbInner {
             if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
                 continue;
             }
+            let limiter = cf.data.options().compaction_thread_limiter.clone();
+            let token = limiter.as_ref().map(|limiter| limiter.token(false));
+            if let Some(None) = token {
+                passed_over.push(id); // Another database was faster.
+                continue;
+            }
             let version = Arc::clone(&cf.version);
             let Some((registered, pick)) = cf.plan.pick(&version, freed, reach) else {
                 passed_over.extend((reach != Reach::All).then_some(id));
@@ -95,6 +102,7 @@ impl DbInner {
                 base_level: cf.plan.base_level(),
                 max_subcompactions: self.options().max_subcompactions.max(1) as usize,
                 manual: None,
+                token: token.flatten(),
                 io: None,
             };
             return (Some(work), passed_over);
@@ -117,8 +125,8 @@ impl DbInner {
                 settled = true;
                 continue;
             };
-            if self.life.pauses_manual(request.caller.asked.canceled.as_ref()) {
-                request.done = Some(Err(paused()));
+            if let Err(error) = self.life.check_manual(request.caller.asked.canceled.as_ref()) {
+                request.done = Some(Err(error));
                 settled = true;
                 continue;
             }
@@ -144,6 +152,7 @@ impl DbInner {
                         0 => default_parts,
                         given => given,
                     };
+                    let limiter = cf.data.options().compaction_thread_limiter.clone();
                     found = Some(CompactionWork {
                         cf: Arc::clone(&cf.data),
                         version,
@@ -156,6 +165,7 @@ impl DbInner {
                             resume_at,
                             asked: request.caller.asked.clone(),
                         }),
+                        token: limiter.and_then(|limiter| limiter.token(true)),
                         io: None,
                     });
                     break;

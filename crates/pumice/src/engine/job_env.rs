@@ -18,7 +18,7 @@ use crate::engine::DbInner;
 use crate::options::DbOptions;
 use crate::options::requests::CancelFlag;
 use crate::snapshot::LiveSnapshots;
-use crate::state::manual_queue::paused;
+use crate::state::manual_queue::aborted;
 use crate::stats::Statistics;
 use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
@@ -70,10 +70,10 @@ impl CompactionEnv for DbInner {
         if self.life.shutting_down.load(Ordering::Acquire) {
             return Err(Error::aborted("compaction cancelled: the database is closing"));
         }
-        Ok(())
+        if self.life.aborts_compactions() { Err(aborted()) } else { Ok(()) }
     }
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()> {
-        if self.life.pauses_manual(canceled) { Err(paused()) } else { Ok(()) }
+        self.life.check_manual(canceled)
     }
     fn note_part(&self, part: &SubcompactionJobInfo, ended: bool) {
         let _inside = self.life.mark.enter_job();

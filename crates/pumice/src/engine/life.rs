@@ -3,7 +3,7 @@
 //! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
 //! the open. The order of the locks is in `lock_order`.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pumice_base::{Error, Result};
@@ -16,6 +16,7 @@ use crate::engine::secondary::Follower;
 use crate::options::requests::{CancelFlag, WriteOptions};
 use crate::state::DbState;
 use crate::state::job::RunJob;
+use crate::state::manual_queue::{aborted, paused};
 
 /// See the module head.
 pub(crate) struct Life {
@@ -32,6 +33,9 @@ pub(crate) struct Life {
     /// Calls that pause manual compactions, less those that let them run: they run unless it is
     /// positive. As in RocksDB it may be negative.
     pub manual_pauses: AtomicI64,
+    /// Calls that abort all compactions, less those that let them run: none runs if there are any.
+    /// Changed under the state lock.
+    pub compaction_aborts: AtomicU64,
     /// How far a secondary has read what its primary writes.
     pub follower: Mutex<Option<Follower>>,
 }
@@ -52,9 +56,21 @@ impl Life {
         self.closing.load(Ordering::Acquire) || self.shutting_down.load(Ordering::Acquire)
     }
 
-    /// Whether a manual compaction with that switch must not run now.
-    pub fn pauses_manual(&self, canceled: Option<&CancelFlag>) -> bool {
-        self.manual_pauses.load(Ordering::Acquire) > 0 || canceled.is_some_and(CancelFlag::is_set)
+    /// No compaction may run.
+    pub fn aborts_compactions(&self) -> bool {
+        self.compaction_aborts.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a manual compaction with that switch may run now.
+    ///
+    /// # Errors
+    /// Incomplete, with the subcode that says why not.
+    pub fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()> {
+        if self.aborts_compactions() {
+            return Err(aborted());
+        }
+        let paused_all = self.manual_pauses.load(Ordering::Acquire) > 0;
+        if paused_all || canceled.is_some_and(CancelFlag::is_set) { Err(paused()) } else { Ok(()) }
     }
 
     pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {

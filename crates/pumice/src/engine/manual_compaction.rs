@@ -25,7 +25,8 @@ use crate::options::CompactionStyle;
 use crate::options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions,
 };
-use crate::state::manual_queue::{CallerSettings, Request, Written, paused};
+use crate::state::DbState;
+use crate::state::manual_queue::{CallerSettings, Request, Written};
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -105,9 +106,7 @@ impl DbInner {
     }
 
     fn check_range_request(&self, options: &CompactRangeOptions, cf: &CfData) -> Result<()> {
-        if self.life.pauses_manual(options.canceled.as_ref()) {
-            return Err(paused());
-        }
+        self.life.check_manual(options.canceled.as_ref())?;
         if to_usize(options.target_path_id.into()) >= cf.dirs.all().len() {
             return Err(Error::invalid_argument("Invalid target path ID"));
         }
@@ -222,6 +221,34 @@ impl DbInner {
         self.life.manual_pauses.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// From now on no compaction runs, until [`Self::resume_all_compactions`] was called as many
+    /// times; running ones end early. Waits until none is left.
+    pub(crate) fn abort_all_compactions(&self) {
+        let mut state = self.state.lock();
+        self.life.compaction_aborts.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        let busy = |state: &DbState| {
+            let running = state.jobs.running_compactions + state.jobs.bottom_compactions;
+            running > 0 || !state.manual.requests.is_empty()
+        };
+        // A job of its own would wait for itself.
+        while busy(&state) && !self.life.mark.is_inside() {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// See [`Self::abort_all_compactions`]. A call too many does nothing.
+    pub(crate) fn resume_all_compactions(&self) {
+        let mut state = self.state.lock();
+        match self.life.compaction_aborts.load(Ordering::Acquire) {
+            0 => self.reports.warn(format_args!("No compactions were aborted that could resume")),
+            aborts => {
+                self.life.compaction_aborts.store(aborts - 1, Ordering::Release);
+                self.scheduler().schedule_background(&mut state);
+            }
+        }
+    }
+
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
@@ -252,10 +279,14 @@ impl DbInner {
                 return Err(error);
             }
             let request = &state.manual.requests[at];
-            if self.life.pauses_manual(request.caller.asked.canceled.as_ref()) && !request.running {
+            let allowed = self.life.check_manual(request.caller.asked.canceled.as_ref());
+            if let Err(error) = allowed
+                && !request.running
+            {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
-                return Err(paused());
+                self.changed.notify_all(); // Who aborts compactions waits for it.
+                return Err(error);
             }
             if state.jobs.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);

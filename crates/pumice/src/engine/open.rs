@@ -255,7 +255,12 @@ fn sanitize_request(
 
 /// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
 fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
-    if !options.use_direct_reads && !options.use_direct_io_for_flush_and_compaction {
+    let direct = [
+        options.use_direct_reads,
+        options.use_direct_io_for_flush_and_compaction,
+        options.use_direct_io_for_compaction_reads,
+    ];
+    if !direct.contains(&true) {
         return Ok(());
     }
     let (fs, current) = (&options.file_system, filename::current_file(path));

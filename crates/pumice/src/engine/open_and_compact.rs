@@ -276,6 +276,7 @@ fn work(db: &DbInner, output_path: u32, input: &ServiceInput) -> Result<Compacti
         base_level: cf.plan.base_level(),
         max_subcompactions: 1,
         manual: None,
+        token: None,
         io: None,
     })
 }

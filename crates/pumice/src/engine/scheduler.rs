@@ -130,7 +130,7 @@ impl Scheduler<'_> {
             let job = move || runner.run(Job::Flush);
             self.pools.schedule_parted(Priority::High, "flush", tag, Box::new(job));
         }
-        if state.jobs.paused > 0 {
+        if state.jobs.paused > 0 || self.life.aborts_compactions() {
             return;
         }
         let allowed = self.compaction_slots(state, compactions);
@@ -138,6 +138,9 @@ impl Scheduler<'_> {
         let automatic = state.jobs.compaction_queue.iter().filter(ready).count();
         let waiting = automatic + state.manual.waiting();
         state.jobs.compaction_wanted |= waiting > 0;
+        if state.is_limited() {
+            self.await_retry(state);
+        }
         while state.jobs.scheduled_compactions
             < allowed.min(state.jobs.running_compactions + waiting)
         {

@@ -42,7 +42,8 @@ pub(crate) fn prepare(
     updates.status()?;
     db.check_write(&options)?;
     let rep = two_phase::section(name, updates.data());
-    let taken = Taken { sequences: 0, logged: HEADER_LEN..rep.len() };
+    let updates = batch::count(&rep);
+    let taken = Taken { sequences: 0, logged: HEADER_LEN..rep.len(), updates };
     let batch = QueuedBatch { rep, taken, options, exclusive: true };
     match db.writes.queue.join(batch, || db.life.may_wait_for_stall(), |_| ()) {
         Joined::Done(_, result) => {
@@ -62,7 +63,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Makes the updates of the transaction `name`, prepared in `log`, part of the database.
+/// Makes the updates of the transaction `name`, prepared in `log`, part of the database, after
+/// those that are committed beside them.
 ///
 /// # Errors
 /// As `DbInner::write`; it is then still prepared.
@@ -70,10 +72,12 @@ pub(crate) fn commit(
     db: &DbInner,
     options: &WriteOptions,
     (name, log): (&[u8], FileNumber),
-    updates: &WriteBatch,
+    (beside, updates): (Option<&WriteBatch>, &WriteBatch),
 ) -> Result<()> {
-    let mut batch = WriteBatch::with_capacity(updates.data_bytes() + name.len() + 16);
+    let bytes = beside.map_or(0, WriteBatch::data_bytes) + updates.data_bytes();
+    let mut batch = WriteBatch::with_capacity(bytes + name.len() + 16);
     batch.put_section_end(name);
+    beside.into_iter().for_each(|beside| batch.append(beside));
     let options = WriteOptions { disable_wal: false, ..*options };
     if planted::is(Bug::CommitWithoutUpdates) {
         db.write(&options, &mut batch)?;

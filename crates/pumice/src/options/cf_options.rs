@@ -19,6 +19,7 @@ use super::filter_factory::CompactionFilterFactory;
 use super::paths::DbPath;
 use super::row::option_table;
 use super::sst_partitioner::SstPartitionerFactory;
+use super::task_limiter::ConcurrentTaskLimiter;
 use super::universal::UniversalOptions;
 use super::value::{at_least, between};
 
@@ -231,7 +232,7 @@ option_table! {
             => "skipping::a_queue_of_keys_costs_the_same_after_any_number_of_rounds";
         /// The program does not ask for older values of what is in memory: the bindings give no
         /// snapshots, as RocksDB, which overwrites such values; here they stay until a flush, and
-        /// [`Db::snapshot`](crate::Db::snapshot) works. Not with `allow_concurrent_memtable_write`.
+        /// `Db::snapshot` works. Not with `allow_concurrent_memtable_write`.
         inplace_update_support: bool = false, fixed, saved
             => "in_place::updates_in_place_need_one_writer";
         /// Write no filters for the last level: most gets find their key.
@@ -292,6 +293,8 @@ option_table! {
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
         /// Makes a compaction filter for each job, where there is no `compaction_filter`.
         compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>> = None;
+        /// How many compactions of the families that share it run at once.
+        compaction_thread_limiter: Option<Arc<ConcurrentTaskLimiter>> = None;
         /// Watch the entries of tables that are written, add to their properties, and may ask for
         /// their compaction.
         table_properties_collector_factories: Vec<Arc<dyn TablePropertiesCollectorFactory>> =
@@ -370,6 +373,8 @@ option_table! {
         "memtable_veirfy_per_key_checksum_on_seek" accepts ["false", "0"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
+        /// Compact files because of the reads that they cause.
+        "read_triggered_compaction_threshold" accepts ["0", "0.0", "0.000000"];
         /// Keep recent data off the last level.
         "preclude_last_level_data_seconds" accepts ["0"];
         /// Keep the times of recent writes.

@@ -50,6 +50,7 @@ mod sanitize;
 mod sst_partitioner;
 pub(crate) mod table_filter;
 mod table_values;
+mod task_limiter;
 pub mod text;
 pub mod universal;
 pub mod value;
@@ -94,6 +95,8 @@ pub use paths::DbPath;
 pub use row::OptionSet;
 pub(crate) use sanitize::{DELAYED_WRITE_RATE, check_order_change, check_together};
 pub use sst_partitioner::SstPartitionerFactory;
+pub use task_limiter::ConcurrentTaskLimiter;
+pub(crate) use task_limiter::TaskToken;
 pub use universal::UniversalOptions;
 pub use wal_filter::{WalFilter, WalProcessing};
 

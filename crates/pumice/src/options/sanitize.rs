@@ -70,7 +70,8 @@ impl DbOptions {
         if o.rate_limiter.is_some() && o.bytes_per_sync == 0 {
             o.bytes_per_sync = LIMITED_BYTES_PER_SYNC;
         }
-        if o.use_direct_reads && o.compaction_readahead_size == 0 {
+        let direct = o.use_direct_reads || o.use_direct_io_for_compaction_reads;
+        if direct && o.compaction_readahead_size == 0 {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
         }
         Ok(o)

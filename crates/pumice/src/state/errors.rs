@@ -81,8 +81,14 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
         ErrorKind::Corruption if error.subcode() == SubCode::MergeOperatorFailed => Severity::Hard,
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
-        // Its caller ended it.
-        _ if error.subcode() == SubCode::ManualCompactionPaused => Severity::None,
+        // Its caller, or one who aborts all, ended it.
+        _ if matches!(
+            error.subcode(),
+            SubCode::ManualCompactionPaused | SubCode::CompactionAborted
+        ) =>
+        {
+            Severity::None
+        }
         // The job has not begun.
         ErrorKind::CompactionTooLarge => Severity::None,
         // The job was cancelled; a lack of memory is a different reason.

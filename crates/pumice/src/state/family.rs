@@ -294,7 +294,14 @@ impl CfState {
 
     /// Automatic compaction may start now, as far as earlier failures and tuning go.
     pub fn may_compact(&self) -> bool {
-        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
+        let waits = self.compaction_retry.is_too_early() || self.is_limited();
+        !waits && self.deferral == Deferral::None
+    }
+
+    /// As many compactions as may run in the families that share its limit.
+    pub fn is_limited(&self) -> bool {
+        let limiter = &self.data.options().compaction_thread_limiter;
+        limiter.as_ref().is_some_and(|limiter| limiter.is_full())
     }
 
     /// Automatic compaction has something to do.

@@ -89,6 +89,12 @@ pub(crate) fn paused() -> Error {
     Error::incomplete("").with_subcode(SubCode::ManualCompactionPaused)
 }
 
+/// The error of a compaction while all are aborted.
+#[cold]
+pub(crate) fn aborted() -> Error {
+    Error::incomplete("").with_subcode(SubCode::CompactionAborted)
+}
+
 /// Requests in the order they came.
 #[derive(Default)]
 pub(crate) struct ManualQueue {

@@ -14,6 +14,7 @@ use pumice_base::narrow::saturating_u64;
 use pumice_port::time;
 
 use crate::state::DbState;
+use crate::state::family::CfState;
 
 /// Wait after the first failure; it doubles with each further one.
 pub(crate) const BASE: Duration = Duration::from_millis(100);
@@ -23,6 +24,10 @@ pub(crate) const DOUBLED_MAX: u32 = 5;
 
 /// After this many failures in a row, 3 s of waits between them, waiting tasks get the error.
 pub(crate) const FAILURES_MAX: u32 = 6;
+
+/// Whether a limit of compactions that other databases share has a free place again is looked up
+/// this often.
+const LIMITED_MICROS: u64 = 10_000;
 
 /// See the module head.
 #[derive(Default)]
@@ -68,6 +73,14 @@ impl DbState {
     /// When the first of the waiting column families may try again, microseconds.
     pub fn next_retry(&self) -> Option<u64> {
         let early = self.cfs.values().filter(|cf| cf.compaction_retry.is_too_early());
-        early.map(|cf| cf.compaction_retry.not_before).min()
+        let first = early.map(|cf| cf.compaction_retry.not_before).min();
+        let limited = self.is_limited().then(|| time::now_micros() + LIMITED_MICROS);
+        first.into_iter().chain(limited).min()
+    }
+
+    /// A column family with something to compact waits for others that share its limit.
+    pub fn is_limited(&self) -> bool {
+        let queued = self.jobs.compaction_queue.iter().filter_map(|id| self.cfs.get(id));
+        queued.into_iter().any(CfState::is_limited)
     }
 }

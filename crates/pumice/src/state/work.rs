@@ -14,7 +14,7 @@ use pumice_manifest::{Version, VersionEdit};
 use pumice_port::time;
 
 use crate::compaction::picker::{CompactionPick, Registered};
-use crate::options::CompactionStyle;
+use crate::options::{CompactionStyle, TaskToken};
 use crate::read::range_del::truncate_to_file;
 use crate::state::manual_queue::ManualPiece;
 use crate::version::family::CfData;
@@ -29,6 +29,8 @@ pub(crate) struct CompactionWork {
     pub base_level: usize,
     pub max_subcompactions: usize,
     pub manual: Option<ManualPiece>,
+    /// Its place under the family's limit.
+    pub token: Option<TaskToken>,
     /// The account of its writes.
     pub io: Option<Arc<JobIo>>,
 }

@@ -17,6 +17,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
 use crate::batch_index::{SharedBatch, WriteBatchWithIndex, WriteBatchWithIndexOptions};
+use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
 use crate::lock_order;
 use crate::locks::{Holder, NEVER, TransactionState};
@@ -65,6 +66,15 @@ pub(super) struct SavePoint {
     used: Tracker,
 }
 
+/// What two-phase commit keeps of a transaction.
+#[derive(Default)]
+pub(super) struct Prepared {
+    /// The log that has it; 0 before its prepare.
+    pub log: FileNumber,
+    /// Updates that are no part of it and are committed with it.
+    pub beside: Option<WriteBatch>,
+}
+
 /// See the head of this file.
 pub(super) struct Content {
     pub holder: Arc<Holder>,
@@ -80,8 +90,8 @@ pub(super) struct Content {
     pub counts: Counts,
     /// Empty without one; still there when it has ended.
     pub name: Vec<u8>,
-    /// The log that has it, if it is prepared.
-    pub prepared_in: FileNumber,
+    /// What two-phase commit keeps.
+    pub prepared: Prepared,
     /// Writes can be read back.
     pub indexing: bool,
     /// The time that keys are checked against, in families with timestamps.
@@ -128,7 +138,7 @@ impl Content {
             points: Vec::new(),
             counts: Counts::default(),
             name: Vec::new(),
-            prepared_in: 0,
+            prepared: Prepared::default(),
             indexing: true,
             read_timestamp: None,
             commit_timestamp: None,
@@ -160,6 +170,7 @@ impl Content {
     fn forget(&mut self) {
         self.used = Tracker::default();
         self.points.clear();
+        self.prepared.beside = None;
         self.counts = Counts::default();
     }
 }

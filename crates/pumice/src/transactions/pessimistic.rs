@@ -453,6 +453,10 @@ impl Pessimistic {
             TransactionState::Prepared => return self.commit_prepared(inner, content),
             state => return Err(cannot_commit(state)),
         }
+        if content.prepared.beside.as_ref().is_some_and(|beside| !beside.is_empty()) {
+            let text = "Commit-time batch contains values that will not be committed.";
+            return Err(Error::invalid_argument(text));
+        }
         inner.stamp(content)?;
         if content.snapshot_wanted && content.commit_timestamp.is_none() {
             return Err(Error::invalid_argument("Must set transaction commit timestamp"));

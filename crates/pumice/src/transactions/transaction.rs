@@ -131,6 +131,22 @@ impl Transaction {
         };
         locks.prepare(&self.inner, &mut self.inner.content.lock())
     }
+    /// Sets the updates that the commit of a prepared transaction writes before its own: their keys
+    /// are not locked, and they are not in the log before (RocksDB's commit-time batch). One that
+    /// locks and was not prepared cannot be committed with them; an optimistic one drops them.
+    ///
+    /// # Errors
+    /// That of an update which `updates` refused.
+    pub fn set_commit_time_batch(&self, updates: &WriteBatch) -> Result<()> {
+        updates.status()?;
+        updates.check_owner(&**self.inner.db.inner())?;
+        self.inner.content.lock().prepared.beside = Some(updates.clone());
+        Ok(())
+    }
+    /// The number of the log that has the prepared transaction; 0 before its prepare.
+    pub fn log_number(&self) -> u64 {
+        self.inner.content.lock().prepared.log
+    }
     /// [`Transaction::prepare`] as a future.
     pub fn prepare_async(&self) -> DbFuture<Result<()>> {
         self.call_async(Transaction::prepare)
@@ -176,6 +192,10 @@ impl Transaction {
     /// its lock.
     pub fn set_snapshot_on_next_operation(&self) {
         self.inner.content.lock().snapshot_wanted = true;
+    }
+    /// Whether the next write or read for update, or the commit, will take a snapshot.
+    pub fn awaits_snapshot(&self) -> bool {
+        self.inner.content.lock().snapshot_wanted
     }
     /// Gives the snapshot up.
     pub fn clear_snapshot(&self) {

@@ -109,7 +109,7 @@ impl Pessimistic {
             Ok(log) => {
                 // Nobody takes its locks any more.
                 holder.keep();
-                content.prepared_in = log;
+                content.prepared.log = log;
                 holder.change(TransactionState::AwaitingPrepare, TransactionState::Prepared);
                 Ok(())
             }
@@ -142,10 +142,11 @@ impl Pessimistic {
         if !holder.change(TransactionState::Prepared, during) {
             return Err(cannot_commit(holder.state()));
         }
-        let (db, prepared) = (inner.db.inner(), (&*content.name, content.prepared_in));
+        let (db, prepared) = (inner.db.inner(), (&*content.name, content.prepared.log));
         let ended = match after {
             TransactionState::Committed => inner.batch.with_mut(|batch| {
-                two_phase::commit(db, &content.write_options, prepared, batch.write_batch())
+                let updates = (content.prepared.beside.as_ref(), batch.write_batch());
+                two_phase::commit(db, &content.write_options, prepared, updates)
             }),
             _ => two_phase::rollback(db, &content.write_options, prepared),
         };
@@ -192,7 +193,7 @@ pub(super) fn recovered(
     }
     let mut content = inner.content.lock();
     locks.names.set(&inner, &mut content, &section.name)?;
-    content.prepared_in = section.log;
+    content.prepared.log = section.log;
     content.holder.change(TransactionState::Started, TransactionState::AwaitingPrepare);
     content.holder.change(TransactionState::AwaitingPrepare, TransactionState::Prepared);
     drop(content);

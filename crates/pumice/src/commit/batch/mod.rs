@@ -19,6 +19,7 @@ use pumice_base::{
     Comparator, Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns,
 };
 
+use crate::commit::batch::points::{LogEnd, SavePoint};
 pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::batch::stamps::Stamps;
@@ -66,16 +67,8 @@ pub struct WriteBatch {
     /// The database whose handles were used, if any were.
     owner: Option<Weak<dyn SnapshotOwner>>,
     stamps: Stamps,
-}
-
-/// A state to roll back to.
-#[derive(Clone, Debug)]
-struct SavePoint {
-    bytes: usize,
-    count: u32,
-    range_bytes: usize,
-    refused: Option<Error>,
-    stamps: Stamps,
+    /// Where the part for the log ends, if that is not the end.
+    log_end: Option<LogEnd>,
 }
 
 impl std::fmt::Debug for WriteBatch {
@@ -121,6 +114,7 @@ impl WriteBatch {
             refused: None,
             owner: None,
             stamps: Stamps::default(),
+            log_end: None,
         }
     }
 
@@ -180,7 +174,7 @@ impl WriteBatch {
         self.rep.len()
     }
 
-    /// Removes all records and save points, keeping the allocation.
+    /// Removes all records and points, keeping the allocation.
     pub fn clear(&mut self) {
         self.rep.clear();
         self.rep.resize(HEADER_LEN, 0);
@@ -189,6 +183,7 @@ impl WriteBatch {
         self.refused = None;
         self.owner = None;
         self.stamps.clear();
+        self.log_end = None;
     }
 
     /// Sets `key` to `value` in column family `cf`.
@@ -383,31 +378,6 @@ impl WriteBatch {
         self.set_count(total);
     }
 
-    /// Remembers the present state, for [`WriteBatch::rollback_to_save_point`].
-    pub fn set_save_point(&mut self) {
-        self.save_points.push(SavePoint {
-            bytes: self.rep.len(),
-            count: self.count(),
-            range_bytes: self.range_bytes,
-            refused: self.refused.clone(),
-            stamps: self.stamps.clone(),
-        });
-    }
-
-    /// Removes what was added since the newest save point, and the save point.
-    ///
-    /// # Errors
-    /// NotFound if there is none.
-    pub fn rollback_to_save_point(&mut self) -> Result<()> {
-        let point = self.save_points.pop().ok_or_else(|| Error::not_found("no save point"))?;
-        self.rep.truncate(point.bytes);
-        self.set_count(point.count);
-        self.range_bytes = point.range_bytes;
-        self.refused = point.refused;
-        self.stamps = point.stamps;
-        Ok(())
-    }
-
     /// Adds what `add` adds, or nothing if an update of it is refused or the batch would have more
     /// than `bytes_max` bytes (0: no such limit).
     ///
@@ -428,14 +398,6 @@ impl WriteBatch {
         };
         self.rollback_to_save_point()?;
         Err(error)
-    }
-
-    /// Forgets the newest save point; what was added since stays.
-    ///
-    /// # Errors
-    /// NotFound if there is none.
-    pub fn pop_save_point(&mut self) -> Result<()> {
-        self.save_points.pop().map(drop).ok_or_else(|| Error::not_found("no save point"))
     }
 
     /// Which keys have timestamps.
@@ -588,6 +550,7 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
 
 mod entities;
 pub(crate) mod logged;
+pub(crate) mod points;
 mod records;
 mod stamps;
 /// How many zeros a key without its timestamp gets.

@@ -16,6 +16,7 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
+use crate::commit::batch::points::LogEnd;
 use crate::commit::batch::{self, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::commit::two_phase::{Taken, unmarked};
@@ -165,6 +166,8 @@ impl DbInner {
         let found = check_batch(&key_space, updates, options.ignore_missing_column_families)?;
         let result = if found.missing {
             self.write_known(options, updates, &key_space, check)
+        } else if let Some(end) = updates.log_end() {
+            self.write_partly_logged(options, updates.data().to_vec(), end, check)
         } else {
             let emptied = Emptied(updates);
             let rep = emptied.0.take_rep();
@@ -188,8 +191,39 @@ impl DbInner {
         key_space: &CfMap,
         check: Option<Check<'_>>,
     ) -> Result<()> {
-        let known = updates.filtered(|id| key_space.by_id(id).is_some())?;
-        self.write_rep(options, known, check).1
+        let is_known = |id| key_space.by_id(id).is_some();
+        let known = updates.filtered(is_known)?;
+        let Some(end) = updates.log_end() else { return self.write_rep(options, known, check).1 };
+        let logged = updates.logged_part(end).filtered(is_known)?;
+        let end = LogEnd { bytes: logged.len(), count: batch::count(&logged) };
+        self.write_partly_logged(options, known, end, check)
+    }
+
+    /// Applies a batch of which only what is before `end` is logged. Alone: what follows it in one
+    /// log record would get its sequence numbers.
+    #[cold]
+    fn write_partly_logged(
+        &self,
+        options: &WriteOptions,
+        rep: Vec<u8>,
+        end: LogEnd,
+        check: Option<Check<'_>>,
+    ) -> Result<()> {
+        let logged = batch::HEADER_LEN..end.bytes;
+        let taken = Taken { logged, updates: end.count, ..Taken::plain(&rep) };
+        let batch = QueuedBatch { rep, taken, options: *options, exclusive: true };
+        match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
+            Joined::Done(_, result) => {
+                result?;
+                Err(Error::aborted("a batch that is alone was written with others"))
+            }
+            Joined::Leader(mut batch, leader) => {
+                let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
+                let check = check.unwrap_or(&|| Ok(()));
+                let result = self.lead_alone(leader, options, own, check, &|_| ());
+                self.with_errors_reported(result)
+            }
+        }
     }
 
     /// Sets `key` to `value`.
@@ -410,10 +444,10 @@ impl DbInner {
         if observed {
             self.trace_group(&own, followers);
         }
-        let (mut updates, mut taken) = (batch::count(own.rep), own.taken.sequences);
+        let (mut updates, mut taken) = (own.taken.updates, own.taken.sequences);
         let mut bytes = own.bytes();
         for Follower { batch: other, .. } in &*followers {
-            updates += batch::count(&other.rep);
+            updates += other.taken.updates;
             taken += other.taken.sequences;
             bytes += other.taken.logged.len();
         }

@@ -8,7 +8,7 @@ use pumice_env::mem::CrashMode;
 
 use super::*;
 use crate::locks::TransactionState;
-use crate::{ColumnFamily, ColumnFamilyDescriptor, Db, Result};
+use crate::{ColumnFamily, ColumnFamilyDescriptor, Db, Result, WriteBatch};
 
 fn synced() -> WriteOptions {
     WriteOptions { sync: true, ..WriteOptions::default() }
@@ -76,6 +76,38 @@ fn names_and_states() {
         text(third.prepare()),
         "Invalid argument: Two phase commit not supported for optimistic transactions."
     );
+}
+
+/// Updates beside the transaction come with its commit, before its own, and only with one that was
+/// prepared; after a crash too.
+#[pumice_test_macros::test]
+fn updates_beside_a_transaction() {
+    let fs = MemFs::new(1);
+    let (db, _) = opened(&fs).unwrap();
+    let mut beside = WriteBatch::new();
+    beside.put("beside", "1");
+    beside.put("both", "beside");
+    let one = begin(&db, &at_once());
+    one.put("both", "own").unwrap();
+    one.set_commit_time_batch(&beside).unwrap();
+    assert_eq!(one.log_number(), 0);
+    let lost = "Invalid argument: Commit-time batch contains values that will not be committed.";
+    assert_eq!(text(one.commit()), lost, "it was not prepared");
+    one.rollback().unwrap();
+    one.put("own", "1").unwrap();
+    one.commit().unwrap();
+    let two = begin(&db, &at_once());
+    two.set_name("two").unwrap();
+    two.put("both", "own").unwrap();
+    two.prepare().unwrap();
+    assert!(two.log_number() > 0);
+    two.set_commit_time_batch(&beside).unwrap();
+    assert_eq!(db.get("beside").unwrap(), None);
+    two.commit().unwrap();
+    for db in [db, opened(&fs.crashed_copy(1, CrashMode::PROCESS)).unwrap().0] {
+        assert_eq!(db.get("beside").unwrap().unwrap(), b"1");
+        assert_eq!(db.get("both").unwrap().unwrap(), b"own");
+    }
 }
 
 /// A prepared transaction does not expire, and its name is free again when it is dropped.

@@ -1,5 +1,6 @@
 //! Compactions: the results of each style, when they run, at which rate and priority.
 
+mod aborted;
 mod adaptive;
 mod ages;
 mod auto_tuned;
@@ -14,6 +15,7 @@ mod file_api;
 mod filter_bits;
 mod filtered_snapshots;
 mod lanes;
+mod moved;
 mod partitions;
 mod rate_limit;
 mod reclaim;

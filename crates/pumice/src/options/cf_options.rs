@@ -45,7 +45,7 @@ option_table! {
         /// takes them off, and raises `full_history_ts_low` above what it has written. Needs an
         /// order whose name ends with `.u64ts`, and neither `allow_concurrent_memtable_write` nor
         /// `atomic_flush`.
-        persist_user_defined_timestamps: bool = true, fixed, saved
+        persist_user_defined_timestamps: bool = true, fixed, newer
             => "unkept::tables_lose_timestamps_and_flushes_raise_the_low";
         /// Combines merge operands; None refuses merges.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved

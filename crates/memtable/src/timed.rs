@@ -12,10 +12,13 @@ use crate::memtable::MemTable;
 impl MemTable {
     /// Notes the timestamp of `key`, and gives the type that its entry is stored with: deletions
     /// have their own.
-    #[cold]
     pub(crate) fn take_timed(&self, t: ValueType, key: &[u8]) -> ValueType {
         if let Some(time) = key.last_chunk().filter(|_| self.timestamp_size == size_of::<u64>()) {
-            self.newest_time.fetch_max(u64::from_le_bytes(*time), Relaxed);
+            let time = u64::from_le_bytes(*time);
+            // Adders beside this one share the counter's cache line.
+            if self.newest_time.load(Relaxed) < time {
+                self.newest_time.fetch_max(time, Relaxed);
+            }
         }
         match t {
             ValueType::Deletion => ValueType::DeletionWithTimestamp,

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use pumice_base::coding::{Decoder, put_length_prefixed};
 use pumice_base::planted::{self, Bug};
@@ -118,9 +119,25 @@ pub(crate) fn refused() -> Error {
     Error::not_supported("the WAL holds prepared transactions. Open with TransactionDB")
 }
 
+/// How long the timestamps of column families are in a log; 0 of those that it does not name.
+type TimestampSizes = Arc<BTreeMap<u32, u16>>;
+
 /// The sections without an end so far, as batches in wire form, by the transaction's name.
 #[derive(Clone, Default)]
-pub(crate) struct PreparedSections(BTreeMap<Vec<u8>, Vec<u8>>);
+pub(crate) struct PreparedSections {
+    /// Each with the sizes of the log that has it.
+    waiting: BTreeMap<Vec<u8>, (Vec<u8>, TimestampSizes)>,
+    /// Those of the log that is read, as far as it has said so.
+    sizes: TimestampSizes,
+}
+
+/// How a log has an update.
+pub(crate) struct Recorded<'t> {
+    /// The timestamp of the commit of its section, if that has one.
+    pub time: Option<&'t [u8]>,
+    /// How many bytes of its key are a timestamp.
+    pub timestamp_size: usize,
+}
 
 /// A prepared transaction in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,34 +164,63 @@ pub(crate) fn section(name: &[u8], updates: &[u8]) -> Vec<u8> {
 impl PreparedSections {
     /// Name and updates, a batch in wire form, of each without an end.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, updates)| (name.as_slice(), updates.as_slice()))
+        self.waiting.iter().map(|(name, (updates, _))| (name.as_slice(), updates.as_slice()))
+    }
+
+    /// The records that follow are of a log with these sizes of timestamps.
+    pub fn set_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) {
+        let known = |(id, size): &(u32, u16)| self.sizes.get(id) == Some(size);
+        if sizes.len() != self.sizes.len() || !sizes.iter().all(known) {
+            self.sizes = Arc::new(sizes.iter().copied().collect());
+        }
+    }
+
+    /// Refuses sections whose keys have timestamps of another size than the families have now,
+    /// which `now` knows but for those that were dropped: their commits would be of other keys.
+    ///
+    /// # Errors
+    /// NotSupported; Corruption of a section.
+    pub fn check_timestamp_sizes(&self, now: impl Fn(u32) -> Option<usize>) -> Result<()> {
+        for (updates, sizes) in self.waiting.values() {
+            for record in batch::records(updates) {
+                let BatchRecord::Entry { column_family: id, .. } = record? else { continue };
+                let recorded = timestamp_size(sizes, id);
+                if let Some(now) = now(id).filter(|now| *now != recorded) {
+                    return Err(Error::not_supported(format!(
+                        "the WAL holds a prepared transaction whose keys of column family {id} \
+                         have timestamps of {recorded} bytes, and its comparator has such of \
+                         {now}. Open with the former comparator, and commit it or roll it back"
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// None is without an end.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// The sequence numbers that a log record takes. A commit of an unknown section takes none: it
     /// was released because all of it is in tables.
     pub fn taken(&self, record: &[u8]) -> u64 {
         let updates_of = |name: &[u8]| {
-            Some(self.0.get(name).map_or(0, |section| u64::from(batch::count(section))))
+            Some(self.waiting.get(name).map_or(0, |(section, _)| u64::from(batch::count(section))))
         };
         sequences_taken(record, updates_of).unwrap_or(0)
     }
 
     /// Reads a log record: gives `insert` each update that is part of the database now, in the
     /// order of their sequence numbers, and keeps or forgets the sections that the record begins or
-    /// ends. An update of a section comes with the timestamp of its commit, if that has one: see
-    /// [`at_time`].
+    /// ends. See [`at_time`] for the time of a commit.
     ///
     /// # Errors
     /// Corruption; NotSupported for what is not of the policy WriteCommitted; those of `insert`.
     pub fn read(
         &mut self,
         record: &[u8],
-        mut insert: impl FnMut(Option<&[u8]>, BatchRecord<'_>) -> Result<()>,
+        mut insert: impl FnMut(Recorded<'_>, BatchRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut parts = batch::records(record);
         let mut section: Option<Vec<u8>> = None;
@@ -187,7 +233,9 @@ impl PreparedSections {
             let bytes = &record[from..record.len() - parts.rest().len()];
             match (part?, &mut section) {
                 (BatchRecord::Marker(ValueType::EndPrepareXid, name), Some(_)) => {
-                    self.0.extend(section.take().map(|section| (name.to_vec(), section)));
+                    let sizes = Arc::clone(&self.sizes);
+                    let section = section.take().map(|section| (section, sizes));
+                    self.waiting.extend(section.map(|section| (name.to_vec(), section)));
                 }
                 (BatchRecord::Entry { .. }, Some(section)) => {
                     section.extend_from_slice(bytes);
@@ -211,18 +259,22 @@ impl PreparedSections {
                         ValueType::CommitXid => None,
                         _ => Decoder::new(&bytes[1..]).length_prefixed(),
                     };
-                    let section = self.0.remove(name).unwrap_or_default();
+                    let (section, sizes) = self.waiting.remove(name).unwrap_or_default();
                     for part in batch::records(&section) {
-                        if let update @ BatchRecord::Entry { .. } = part? {
-                            insert(time, update)?;
+                        if let update @ BatchRecord::Entry { column_family: id, .. } = part? {
+                            let timestamp_size = timestamp_size(&sizes, id);
+                            insert(Recorded { time, timestamp_size }, update)?;
                         }
                     }
                 }
                 (BatchRecord::Marker(ValueType::RollbackXid, name), None) => {
-                    drop(self.0.remove(name));
+                    drop(self.waiting.remove(name));
                 }
                 (BatchRecord::Marker(..), None) => return Err(refused()),
-                (update, None) => insert(None, update)?,
+                (update @ BatchRecord::Entry { column_family: id, .. }, None) => {
+                    let timestamp_size = timestamp_size(&self.sizes, id);
+                    insert(Recorded { time: None, timestamp_size }, update)?;
+                }
             }
         }
         section.map_or(Ok(()), |_| Err(endless()))
@@ -254,6 +306,7 @@ impl PreparedSections {
             let mut reader = LogReader::new(file, LogReaderOptions::wal(number, mode), None);
             while let Ok(Some(_)) = reader.read_record(&mut record) {
                 pumice_port::fiber::maybe_yield();
+                sections.set_timestamp_sizes(reader.timestamp_sizes());
                 if batch::check(&record).is_ok() {
                     sections.read(&record, |_, _| Ok(()))?;
                 }
@@ -261,6 +314,10 @@ impl PreparedSections {
         }
         Ok(sections)
     }
+}
+
+fn timestamp_size(sizes: &TimestampSizes, id: u32) -> usize {
+    sizes.get(&id).copied().unwrap_or(0).into()
 }
 
 /// The key of a committed section's update: with the commit's timestamp, if its family has such.
@@ -385,9 +442,11 @@ mod tests {
         let commit = logged(0, &[b"\x15\x01t\x03xid"]);
         assert_eq!(sections.taken(&commit), 2);
         let mut keys = Vec::new();
-        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
+        let insert = |recorded: Recorded<'_>, update: BatchRecord<'_>| {
             if let BatchRecord::Entry { column_family, key, .. } = update {
-                keys.push(at_time(key, time, usize::from(column_family == 7))?.into_owned());
+                keys.push(
+                    at_time(key, recorded.time, usize::from(column_family == 7))?.into_owned(),
+                );
             }
             Ok(())
         };
@@ -395,6 +454,28 @@ mod tests {
         assert_eq!(keys, [b"k".to_vec(), b"kt".to_vec()]);
         assert!(at_time(b"", Some(b"t"), 1).unwrap_err().is_corruption());
         assert!(at_time(b"key", Some(b"t"), 2).unwrap_err().is_corruption());
+    }
+
+    /// A section's keys are those of its log, whatever the log of its commit has.
+    #[pumice_test_macros::test]
+    fn a_section_has_the_timestamps_of_its_own_log() {
+        let mut sections = PreparedSections::default();
+        let timed = b"\x05\x07\x02k\0\x01v";
+        sections.set_timestamp_sizes(&[(7, 1)]);
+        sections.read(&logged(2, &[BEGIN, PUT, timed, END]), |_, _| Ok(())).unwrap();
+        sections.set_timestamp_sizes(&[(0, 3)]);
+        let sizes = |id, size| sections.check_timestamp_sizes(|of| (of == id).then_some(size));
+        assert!(sizes(7, 1).is_ok() && sizes(0, 0).is_ok() && sizes(9, 9).is_ok());
+        let refused = [(7, 0), (7, 8), (0, 3)].map(|(id, size)| sizes(id, size).unwrap_err());
+        refused.iter().for_each(|e| assert!(e.to_string().contains("prepared transaction")));
+        let mut found = Vec::new();
+        let record = logged(1, &[COMMIT, PUT]);
+        let insert = |recorded: Recorded<'_>, _: BatchRecord<'_>| {
+            found.push(recorded.timestamp_size);
+            Ok(())
+        };
+        sections.read(&record, insert).unwrap();
+        assert_eq!(found, [0, 1, 3]);
     }
 
     /// RocksDB writes a group of writers as one log record.

@@ -82,7 +82,7 @@ impl DbInner {
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
         let sealed: Vec<u32> = sealed
             .map(|cf| {
-                cf.flush.requested = true;
+                cf.request_flush();
                 cf.data.id
             })
             .collect();

@@ -41,11 +41,11 @@ impl DbInner {
         if !options.allow_write_stall {
             self.wait_until_flush_would_not_stall(ids)?;
         }
-        self.request_flush(ids, true);
+        self.request_flush(ids);
         self.seal_now(ids, reason)?;
-        self.request_flush(ids, true);
+        let requested = self.request_flush(ids);
         if options.wait {
-            self.wait_flushed(ids)?;
+            self.wait_flushed(&requested)?;
             self.check_nothing_held()?;
             if options.listener_wait {
                 self.wait_told(ids);
@@ -64,33 +64,30 @@ impl DbInner {
 
     /// Flushes the sealed memtables, and waits.
     pub(crate) fn flush_all_now(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
-        self.request_flush(ids, true);
-        self.wait_flushed(ids)
+        let requested = self.request_flush(ids);
+        self.wait_flushed(&requested)
     }
 
-    fn request_flush(&self, ids: &BTreeSet<u32>, on: bool) {
+    /// Asks for a flush of the memtables that are sealed now; returns the newest of each family.
+    fn request_flush(&self, ids: &BTreeSet<u32>) -> Vec<(u32, u64)> {
         let mut state = self.state.lock();
+        let mut requested = Vec::new();
         for id in ids {
-            if let Some(cf) = state.cfs.get_mut(id)
-                && !(cf.imm.is_empty() && cf.mem.is_empty())
-            {
-                cf.flush.requested = on;
+            if let Some(cf) = state.cfs.get_mut(id) {
+                cf.request_flush();
+                requested.extend(cf.imm.back().map(|newest| (*id, newest.mem.id())));
             }
             state.queue_flush(*id);
         }
         self.scheduler().schedule_background(&mut state);
+        requested
     }
 
-    /// Waits until the memtables that are sealed now are in table files.
-    fn wait_flushed(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    /// Waits until the memtables of families up to these are in table files.
+    fn wait_flushed(&self, memtables: &[(u32, u64)]) -> Result<()> {
         let mut state = self.state.lock();
-        let newest = |state: &DbState, id: &u32| {
-            state.cfs.get(id).and_then(|cf| cf.imm.back().map(|m| m.mem.id()))
-        };
-        let goal: Vec<(u32, u64)> =
-            ids.iter().filter_map(|id| newest(&state, id).map(|mem| (*id, mem))).collect();
         loop {
-            let pending = goal.iter().any(|(id, mem)| {
+            let pending = memtables.iter().any(|(id, mem)| {
                 let family = state.cfs.get(id);
                 family.and_then(|cf| cf.imm.front()).is_some_and(|m| m.mem.id() <= *mem)
             });

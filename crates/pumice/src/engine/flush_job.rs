@@ -86,9 +86,6 @@ impl DbInner {
                 cf.flush.running = false;
                 cf.flush.told = cf.flush.installed;
                 cf.reliefs.flush_ended();
-                if cf.imm.is_empty() {
-                    cf.flush.requested = false;
-                }
             }
             state.files.pending_outputs.remove(&work.number);
             for number in work.blob_files.lock().iter() {

@@ -278,7 +278,7 @@ impl DbInner {
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {
-                cf.flush.requested |= !cf.imm.is_empty();
+                cf.request_flush();
             }
             state.queue_flush(*id);
         }

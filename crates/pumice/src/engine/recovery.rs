@@ -29,7 +29,7 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
-use crate::commit::two_phase::{self, PreparedSections};
+use crate::commit::two_phase::{self, PreparedSections, Recorded};
 use crate::engine::DbInner;
 use crate::engine::replay_tables::TableJobs;
 use crate::recovery::consistent_read::Stamp;
@@ -156,9 +156,8 @@ pub(crate) struct Replay<'a> {
     /// Logs below this number hold nothing unflushed of the column family.
     pub log_numbers: BTreeMap<u32, FileNumber>,
     pub order: Order,
-    /// How long the timestamps of column families are in the log that is read, as far as it has
-    /// said so.
-    timestamp_sizes: BTreeMap<u32, u16>,
+    /// What had to be done to keys, by their family and the bytes of timestamps that logs say.
+    conversions: BTreeMap<(u32, usize), Conversion>,
     /// The user's.
     filter: Filtering,
     pub(super) found: Recovered,
@@ -283,9 +282,8 @@ impl<'a> Replay<'a> {
     pub fn new(db: &'a DbInner, mode: WalRecoveryMode, order: Order) -> Self {
         let (mems, log_numbers) = (BTreeMap::new(), BTreeMap::new());
         let (filter, found) = (Filtering::default(), Recovered::default());
-        let timestamp_sizes = BTreeMap::new();
-        let (jobs, full) = (None, Vec::new());
-        Replay { db, mode, mems, log_numbers, order, timestamp_sizes, filter, found, jobs, full }
+        let (conversions, jobs, full) = (BTreeMap::new(), None, Vec::new());
+        Replay { db, mode, mems, log_numbers, order, conversions, filter, found, jobs, full }
     }
 
     /// Applies log `number`; whether it is one whose file is used again, or has no record.
@@ -301,13 +299,13 @@ impl<'a> Replay<'a> {
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
         let (mut set_aside, mut intact) = (false, 0);
-        self.timestamp_sizes.clear();
+        self.order.sections.set_timestamp_sizes(&[]);
         loop {
             pumice_port::fiber::maybe_yield();
             match reader.read_record(&mut record) {
                 Ok(Some(info)) => {
                     intact = info.end;
-                    self.set_timestamp_sizes(reader.timestamp_sizes());
+                    self.order.sections.set_timestamp_sizes(reader.timestamp_sizes());
                     if let Some(predecessor) = Predecessor::parse(&record) {
                         self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
                         continue;
@@ -372,14 +370,6 @@ impl<'a> Replay<'a> {
         self.db.reports.info(format_args!("{text}: later records are not applied"));
         self.order.stop(number);
         Ok(())
-    }
-
-    /// The log has recorded these sizes of timestamps by the next record.
-    pub fn set_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) {
-        let known = |(id, size): &(u32, u16)| self.timestamp_sizes.get(id) == Some(size);
-        if sizes.len() != self.timestamp_sizes.len() || !sizes.iter().all(known) {
-            self.timestamp_sizes = sizes.iter().copied().collect();
-        }
     }
 
     /// Applies one record; false if it was skipped.
@@ -455,21 +445,20 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
-        let insert = |time: Option<&[u8]>, update: BatchRecord<'_>| {
-            self.insert(log, &mut sequence, time, update)
+        let insert = |recorded: Recorded<'_>, update: BatchRecord<'_>| {
+            self.insert(log, &mut sequence, recorded, update)
         };
         let read = sections.read(record, insert);
         self.order.sections = sections;
         read
     }
 
-    /// Inserts an update, whose sequence number is `next`, of a commit at `time`; other records of
-    /// a batch are none.
+    /// Inserts an update, whose sequence number is `next`; other records of a batch are none.
     fn insert(
         &mut self,
         log: FileNumber,
         next: &mut SequenceNumber,
-        time: Option<&[u8]>,
+        Recorded { time, timestamp_size: recorded }: Recorded<'_>,
         entry: BatchRecord<'_>,
     ) -> Result<()> {
         let BatchRecord::Entry { column_family: id, value_type, key, value } = entry else {
@@ -486,13 +475,17 @@ impl<'a> Replay<'a> {
             full.then_some(id)
         };
         if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
-            let recorded: usize = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
             if recorded != mem.timestamp_size() {
-                let sizes = (recorded, mem.timestamp_size());
+                let conversion = match self.conversions.get(&(id, recorded)) {
+                    Some(known) => *known,
+                    None => Conversion::find(self.db, id, (recorded, mem.timestamp_size()))?,
+                };
+                self.conversions.insert((id, recorded), conversion);
                 let is_end = value_type == ValueType::RangeDeletion;
-                let key = self.converted(id, sizes, key)?;
-                let end = if is_end { self.converted(id, sizes, value)? } else { Vec::new() };
-                mem.add(at, value_type, &key, if is_end { &end } else { value })?;
+                let key = conversion.of(key)?;
+                let end = if is_end { conversion.of(value)? } else { Vec::new() };
+                let key = &two_phase::at_time(&key, time, mem.timestamp_size())?;
+                mem.add(at, value_type, key, if is_end { &end } else { value })?;
                 let full = full();
                 self.full.extend(full);
                 return Ok(());
@@ -505,24 +498,6 @@ impl<'a> Replay<'a> {
             self.full.extend(full);
         }
         Ok(())
-    }
-
-    /// A key of a log from before family `id` got timestamps, or lost them: with the oldest one, or
-    /// without the one that it has.
-    #[cold]
-    fn converted(&self, id: u32, (recorded, now): (usize, usize), key: &[u8]) -> Result<Vec<u8>> {
-        let state = self.db.state.lock();
-        let family = state.cfs.get(&id).map(|family| &family.data);
-        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
-        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
-        match (recorded, now) {
-            (0, _) if had_none => Ok([key, &vec![0; now]].concat()),
-            (U64_TS_LEN, 0) if has_none => match key.len().checked_sub(recorded) {
-                Some(bare) => Ok(key[..bare].to_vec()),
-                None => Err(short_key()),
-            },
-            _ => Err(other_timestamps(id, recorded, now)),
-        }
     }
 
     /// What the logs have may stay in memtables when all are read.
@@ -546,16 +521,22 @@ impl<'a> Replay<'a> {
         if !keeps && !self.found.sections.is_empty() {
             return Err(two_phase::refused());
         }
+        if !self.db.dir.read_only {
+            let now = |id| self.mems.get(&id).map(|mem| mem.timestamp_size());
+            self.found.sections.check_timestamp_sizes(now)?;
+        }
         // A log that is set aside is not read by the next recovery: the data it gave must be in
         // files by then. The same holds for a damaged one: the next log is accepted only if it
         // continues without a gap, and an ingestion may take the next sequence number.
         // What was committed may need a log of its section that the next recovery does not read.
-        // What the user's filter left out would come back.
+        // What the user's filter left out would come back. Of keys whose timestamps came or went
+        // between two logs, the last written ones would not be the newest.
         let keep = self.may_keep()
             && (self.db.dir.read_only
                 || self.found.edits.is_empty()
                     && self.found.set_aside.is_empty()
                     && !self.filter.changed
+                    && self.conversions.is_empty()
                     && self.order.damaged_log.is_none());
         if keep {
             self.found.in_memory = self.mems.values().any(|mem| !mem.is_empty());
@@ -563,6 +544,47 @@ impl<'a> Replay<'a> {
         }
         self.flush_rest()?;
         Ok(self.found)
+    }
+}
+
+/// What is done to keys of a log from before their family got timestamps, or lost them.
+#[derive(Clone, Copy)]
+enum Conversion {
+    /// They get the oldest timestamp, of so many bytes.
+    Add(usize),
+    /// They lose the one that they have.
+    Cut(usize),
+}
+
+impl Conversion {
+    /// Of keys of family `id`, which have so many bytes of timestamps in the log and now.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported if the family has not got or lost them.
+    fn find(db: &DbInner, id: u32, (recorded, now): (usize, usize)) -> Result<Self> {
+        let state = db.state.lock();
+        let family = state.cfs.get(&id).map(|family| &family.data);
+        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
+        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
+        match (recorded, now) {
+            (0, _) if had_none => Ok(Conversion::Add(now)),
+            (U64_TS_LEN, 0) if has_none => Ok(Conversion::Cut(recorded)),
+            _ => Err(other_timestamps(id, recorded, now)),
+        }
+    }
+
+    fn of(self, key: &[u8]) -> Result<Vec<u8>> {
+        match self {
+            Conversion::Add(size) => {
+                let mut key = key.to_vec();
+                key.resize(key.len() + size, 0);
+                Ok(key)
+            }
+            Conversion::Cut(size) => match key.len().checked_sub(size) {
+                Some(bare) => Ok(key[..bare].to_vec()),
+                None => Err(short_key()),
+            },
+        }
     }
 }
 

@@ -439,7 +439,7 @@ impl LogSink for Applying<'_> {
         sizes: TimestampSizes<'_>,
         record: &[u8],
     ) -> Result<()> {
-        self.replay.set_timestamp_sizes(sizes);
+        self.replay.order.sections.set_timestamp_sizes(sizes);
         if let Some(predecessor) = Predecessor::parse(record) {
             return self.replay.check_predecessor(predecessor);
         }

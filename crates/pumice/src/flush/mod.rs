@@ -126,7 +126,7 @@ pub(crate) fn write_level0(
 ) -> Result<Option<Flushed>> {
     let stripped =
         cf.table_keys.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
-    let mems = stripped.as_deref().unwrap_or(mems);
+    let (given, mems) = (mems, stripped.as_deref().unwrap_or(mems));
     let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.table_keys.icmp.clone(), sources);
@@ -171,7 +171,7 @@ pub(crate) fn write_level0(
     entries.status()?;
     progress.report(entries.counts().entries_in);
     if env.db_options().flush_verify_memtable_count {
-        verify_count(mems, entries.counts().entries_in)?;
+        verify_count(given, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
         add_tombstones(cf, list, &snapshots.sequences, &flushed.times(cf), &mut output)?;
@@ -218,7 +218,7 @@ fn filter(cf: &CfData, reason: TableReason) -> Option<Arc<dyn CompactionFilter>>
     factory.should_filter(reason).then(|| factory.create_compaction_filter(&context))?
 }
 
-/// The merge must have read every point entry of the memtables.
+/// The merge must have read every point entry of the memtables, copies or not.
 fn verify_count(mems: &[Arc<MemTable>], read: u64) -> Result<()> {
     let held: u64 = mems.iter().map(|mem| mem.num_entries() - mem.num_range_deletes()).sum();
     if read != held {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use pumice_base::{InternalIterator, Result, ValueType};
 use pumice_memtable::MemTable;
+use pumice_port::lane::at_normal_priority;
 
 use crate::version::family::{CfData, unread_memtable};
 
@@ -26,19 +27,32 @@ pub(super) fn without_timestamps(
     mems.iter().map(|mem| without_timestamp(cf, mem)).collect()
 }
 
+/// Entries that are copied before other tasks have a turn.
+const ENTRIES_PER_TURN: usize = 128;
+
 fn without_timestamp(cf: &CfData, mem: &Arc<MemTable>) -> Result<Arc<MemTable>> {
     let order = cf.comparator();
     let copy = unread_memtable(&cf.options(), &cf.table_keys.icmp, mem.id(), None);
-    let mut writer = copy.writer();
     let mut entries = mem.iter();
     entries.seek_to_first();
     while entries.valid() {
-        let key = pumice_base::key::parse_internal_key(entries.key().as_bytes())?;
-        let bare = order.without_timestamp(key.user_key).as_bytes();
-        writer.add(key.sequence, key.value_type, bare, entries.value())?;
-        entries.next();
+        pumice_port::fiber::maybe_yield();
+        let mut writer = copy.writer();
+        for _ in 0..ENTRIES_PER_TURN {
+            if !entries.valid() {
+                break;
+            }
+            let key = pumice_base::key::parse_internal_key(entries.key().as_bytes())?;
+            let bare = order.without_timestamp(key.user_key).as_bytes();
+            writer.add(key.sequence, key.value_type, bare, entries.value())?;
+            entries.next();
+        }
     }
-    for tombstone in mem.range_tombstones().iter().flat_map(|list| list.tombstones()) {
+    entries.status()?;
+    // It takes a lock of readers.
+    let deleted = at_normal_priority(|| mem.range_tombstones());
+    let mut writer = copy.writer();
+    for tombstone in deleted.iter().flat_map(|list| list.tombstones()) {
         let [start, end] =
             [tombstone.start(), tombstone.end()].map(|key| order.without_timestamp(key));
         let (start, end) = (start.as_bytes(), end.as_bytes());

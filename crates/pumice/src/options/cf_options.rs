@@ -42,9 +42,9 @@ option_table! {
         comparator: Comparator = Comparator::Bytewise, fixed, saved
             => "table_interop::reverse_order_is_read";
         /// Keys keep their timestamps in tables. If not, only memtables and logs have them: a flush
-        /// takes them off, and raises `full_history_ts_low` above what it has written. Needs an
-        /// order whose name ends with `.u64ts`, and neither `allow_concurrent_memtable_write` nor
-        /// `atomic_flush`.
+        /// takes them off, and raises `full_history_ts_low` above what it has written. The times of
+        /// a key must not go down. Needs an order whose name ends with `.u64ts`, and none of
+        /// `allow_concurrent_memtable_write`, `atomic_flush` and `max_successive_merges`.
         persist_user_defined_timestamps: bool = true, fixed, newer
             => "unkept::tables_lose_timestamps_and_flushes_raise_the_low";
         /// Combines merge operands; None refuses merges.

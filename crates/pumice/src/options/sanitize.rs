@@ -4,7 +4,7 @@
 //!
 //! Thread safety: pure functions.
 
-use pumice_base::key::U64_TS_SUFFIX;
+use pumice_base::key::{U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
@@ -308,7 +308,7 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         )));
     }
-    if options.strips_timestamps() && !order.name().ends_with(U64_TS_SUFFIX) {
+    if options.strips_timestamps() && !has_u64_timestamps(order) {
         return Err(Error::not_supported(
             "Not persisting user-defined timestampsfeature only support user-defined timestamps \
              formatted as uint64_t.",
@@ -317,6 +317,12 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
     let is_built_in = matches!(order, Comparator::Custom(own) if own.is_built_in());
     let refused = [
         ("enable_blob_files", options.enable_blob_files),
+        // A resolved value has what its time sees, and would hide all that was written before it
+        // once a flush takes the times off.
+        (
+            "max_successive_merges with persist_user_defined_timestamps=false",
+            options.strips_timestamps() && options.max_successive_merges > 0,
+        ),
         ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
         (
             "data_block_index_type=kDataBlockBinaryAndHash",
@@ -335,6 +341,14 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         ))),
     }
+}
+
+/// Its timestamps are little-endian numbers of 8 bytes, as its name says. RocksDB believes the name.
+fn has_u64_timestamps(order: &Comparator) -> bool {
+    let compare = |a: u64, b: u64| order.compare_timestamp(&a.to_le_bytes(), &b.to_le_bytes());
+    order.name().ends_with(U64_TS_SUFFIX)
+        && order.timestamp_size() == U64_TS_LEN
+        && compare(0x100, 1).is_gt()
 }
 
 /// Refuses options of a database that do not go with those of a family.
@@ -367,10 +381,11 @@ pub(crate) fn check_order_change(
     stripped: bool,
     (recorded, was_stripped): (&str, bool),
 ) -> Result<()> {
-    let gained = order.name().strip_suffix(U64_TS_SUFFIX) == Some(recorded);
-    let lost = recorded.strip_suffix(U64_TS_SUFFIX) == Some(order.name());
+    let size = order.timestamp_size();
+    let gained = order.name().strip_suffix(U64_TS_SUFFIX) == Some(recorded) && size == U64_TS_LEN;
+    let lost = recorded.strip_suffix(U64_TS_SUFFIX) == Some(order.name()) && size == 0;
     let text = match order.name() == recorded {
-        true if stripped == was_stripped || order.timestamp_size() == 0 => return Ok(()),
+        true if stripped == was_stripped || size == 0 => return Ok(()),
         true => {
             "Cannot toggle the persist_user_defined_timestamps flag for a column family with \
              user-defined timestamps feature enabled."

@@ -242,10 +242,12 @@ impl Family {
 
     /// Refuses what is not read of keys with timestamps.
     fn check_timed(&self, version: &Version) -> Result<()> {
-        if version.comparator().user.timestamp_size() == 0 {
+        if version.time_order().timestamp_size() == 0 {
             return Ok(());
         }
-        let what = if version.all_files().any(|(_, file)| file.timestamps_stripped) {
+        let what = if !version.is_stripped()
+            && version.all_files().any(|(_, file)| file.timestamps_stripped)
+        {
             "tables without the timestamps of their keys, which others have"
         } else if !version.blob_files().is_empty() {
             "values in blob files of keys with timestamps"

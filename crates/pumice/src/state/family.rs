@@ -40,8 +40,8 @@ pub(crate) struct FlushState {
     /// The newest memtable that is in a table, and of which the listeners have been told.
     pub installed: u64,
     pub told: u64,
-    /// A flush was requested, however few memtables there are.
-    pub requested: bool,
+    /// Memtables up to this one are to be flushed, however few they are.
+    pub requested: u64,
     pub running: bool,
     pub queued: bool,
 }
@@ -181,7 +181,17 @@ impl CfState {
         let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
         !self.flush.running
             && !self.imm.is_empty()
-            && (self.flush.requested || self.imm.len() >= needed && !self.keeps_times())
+            && (self.is_flush_requested() || self.imm.len() >= needed && !self.keeps_times())
+    }
+
+    /// What is sealed now is to be flushed, however little it is.
+    pub fn request_flush(&mut self) {
+        let newest = self.imm.back().map_or(0, |sealed| sealed.mem.id());
+        self.flush.requested = self.flush.requested.max(newest);
+    }
+
+    fn is_flush_requested(&self) -> bool {
+        self.imm.front().is_some_and(|oldest| oldest.mem.id() <= self.flush.requested)
     }
 
     /// A flush would take timestamps off that readers may still ask for, and writes can go on

@@ -8,6 +8,7 @@ use crate::engine::read_api::point_options;
 use crate::options::requests::ReadOptions;
 use crate::read::newest::{Newer, newer_than, newest_time};
 use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
 
 /// Checks that `key` was not written after `since`, nor as of a time after `read_time`. Only a
 /// caller that may wait for tables has `read_tables`; with a time it is one.
@@ -25,6 +26,9 @@ pub(super) fn check_unchanged(
     let options = read_tables.then(|| point_options(&ReadOptions::DEFAULT));
     let whole = (cf.timestamp_size > 0).then(|| cf.comparator().at_newest(key));
     let key = whole.as_deref().unwrap_or(key);
+    if let Some(time) = read_time.filter(|_| cf.table_keys.stripped) {
+        check_times_are_kept(cf, &view, time)?;
+    }
     if let (Some(time), Some(options)) = (read_time, &options)
         && let Some(newest) = newest_time(cf, &view, key, options)?
         && cf.comparator().compare_timestamp(&newest, &time.to_le_bytes()).is_gt()
@@ -42,6 +46,24 @@ pub(super) fn check_unchanged(
                  {since} as the MemTable only contains changes newer than SequenceNumber \
                  {earliest}.  Increasing the value of the max_write_buffer_size_to_maintain \
                  option could reduce the frequency of this error."
+            ),
+        )),
+    }
+}
+
+/// What was written after a time below the low may be in a table, where it has lost its time.
+///
+/// # Errors
+/// TryAgain for such a `time`.
+fn check_times_are_kept(cf: &CfData, view: &SuperVersion, time: u64) -> Result<()> {
+    let low = view.version.full_history_ts_low();
+    match low.filter(|low| cf.comparator().compare_timestamp(&time.to_le_bytes(), low).is_lt()) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::TryAgain,
+            format!(
+                "Transaction could not check for conflicts after timestamp {time}, which is below \
+                 full_history_ts_low: what is in tables has lost its timestamps."
             ),
         )),
     }

@@ -118,7 +118,7 @@ impl DbInner {
             let mut holders = BTreeSet::new();
             for cf in holding {
                 if !cf.imm.is_empty() {
-                    cf.flush.requested = true;
+                    cf.request_flush();
                     waiting.push(cf.data.id);
                 }
                 if cf.first_log_of_mem() <= oldest && !cf.mem.is_empty() {
@@ -164,7 +164,9 @@ impl DbInner {
             let Some(cf) = state.cfs.get_mut(id) else { continue };
             self.seal(cf, log_number, last_sequence, reason);
             // A full memtable may wait to be merged with others; these may not.
-            cf.flush.requested |= reason != FlushReason::WriteBufferFull;
+            if reason != FlushReason::WriteBufferFull {
+                cf.request_flush();
+            }
         }
         // Column families without unflushed data need no older log.
         for cf in state.cfs.values_mut() {

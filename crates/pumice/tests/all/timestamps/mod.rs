@@ -16,6 +16,7 @@ mod sides;
 mod theirs;
 mod transactions;
 mod unkept;
+mod unkept_rules;
 
 use std::sync::Arc;
 

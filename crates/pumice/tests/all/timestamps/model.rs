@@ -323,7 +323,7 @@ fn both_engines_answer_as_the_model_at_every_time() {
             options.cf.table_factory.decouple_partitioned_filters = run % 2 == 0;
         }
         if run % 3 == 1 {
-            options.cf.max_successive_merges = 3;
+            options.cf.max_successive_merges = if unkept { 0 } else { 3 };
             options.cf.sst_partitioner_factory = SstPartitionerFactory::FixedPrefix(2);
         }
         if run % 4 == 3 {

@@ -343,7 +343,8 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
     }
 }
 
-/// Its timestamps are little-endian numbers of 8 bytes, as its name says. RocksDB believes the name.
+/// Its timestamps are little-endian numbers of 8 bytes, as its name says. RocksDB believes the
+/// name.
 fn has_u64_timestamps(order: &Comparator) -> bool {
     let compare = |a: u64, b: u64| order.compare_timestamp(&a.to_le_bytes(), &b.to_le_bytes());
     order.name().ends_with(U64_TS_SUFFIX)

@@ -173,12 +173,12 @@ impl DbInner {
             files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number(cf))?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
-        let overlapping = place::any_overlap(&ranges, cf.comparator());
+        let overlapping = place::any_overlap(&ranges, cf.table_order());
         if let Some(range) = &replaces {
-            replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
+            replace::check_inside(range, ranges.iter().copied(), cf.table_order())?;
         }
         place::check_demand((cf, options), overlapping, replaces.is_some())?;
-        let batches = place::batches(&ranges, cf.comparator());
+        let batches = place::batches(&ranges, cf.table_order());
         let settings = self.options();
         let use_fsync = settings.use_fsync;
         let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);

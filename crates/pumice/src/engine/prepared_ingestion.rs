@@ -70,7 +70,7 @@ impl Prepared {
     pub fn check_joined(&mut self) -> Result<()> {
         let ranges: Vec<UserRange<'_>> =
             self.files.iter().map(|file| file.external.range()).collect();
-        let comparator = self.cf.comparator();
+        let comparator = self.cf.table_order();
         let overlapping = place::any_overlap(&ranges, comparator);
         place::check_demand((&self.cf, &self.options), overlapping, self.replaces.is_some())?;
         self.batches = place::batches(&ranges, comparator);
@@ -136,7 +136,8 @@ impl Prepared {
     }
 
     pub fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
-        let new_files = self.files.iter().map(|file| (file.placed.level, file.metadata()));
+        let stripped = self.cf.table_keys.stripped;
+        let new = |file: &Incoming| (file.placed.level, file.metadata(stripped));
         let of_level = |input: &InputLevel| {
             let level = input.level;
             input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
@@ -144,7 +145,7 @@ impl Prepared {
         VersionEdit {
             column_family: self.cf.id,
             last_sequence: Some(last_sequence),
-            new_files: new_files.collect(),
+            new_files: self.files.iter().map(new).collect(),
             deleted_files: self.replaced.iter().flat_map(of_level).collect(),
             ..VersionEdit::default()
         }
@@ -152,7 +153,7 @@ impl Prepared {
 }
 
 impl Incoming {
-    fn metadata(&self) -> Arc<FileMetaData> {
+    fn metadata(&self, stripped: bool) -> Arc<FileMetaData> {
         let (external, placed) = (&self.external, self.placed);
         let properties = &external.properties;
         let (smallest, largest) = external.bounds_at(placed.sequence);
@@ -174,6 +175,7 @@ impl Incoming {
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
+            timestamps_stripped: stripped,
             min_timestamp,
             max_timestamp,
             file_checksum: self.checksum.value.clone(),

@@ -11,7 +11,8 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_port::fiber;
 
-use super::{sources, table_options};
+use super::sources::{memtable_sources, padded, table_sources};
+use super::table_options;
 use crate::cost;
 use crate::engine::DbInner;
 use crate::options::requests::ReadOptions;
@@ -155,18 +156,33 @@ fn iterator_view(
         table.auto_prefix_mode = false;
         table.iterate_upper_bound = None;
     }
-    let sources = activity::during(IoActivity::DbIterator, || {
-        let filter = options.table_filter.as_ref();
-        sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
+    let mut sources = memtable_sources(&super_version, &mut range_dels);
+    let mut stripped = cf.table_keys.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
+    activity::during(IoActivity::DbIterator, || {
+        let filter = (&table, options.table_filter.as_ref());
+        let to = match &mut stripped {
+            Some((sources, range_dels)) => (sources, range_dels),
+            None => (&mut sources, &mut range_dels),
+        };
+        table_sources(cf, &tables, &super_version, filter, to)
     })?;
     if options.ignore_range_deletions {
         range_dels = RangeDels::new(sequence);
     }
+    let stripped = stripped.map(|(tables, dels)| {
+        if look.is_none_or(Look::sees_oldest) {
+            sources.push(padded(cf, tables));
+        }
+        if options.ignore_range_deletions { RangeDels::new(sequence) } else { dels }
+    });
     let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
     if let Some(look) = look {
         let order = InternalKeyComparator::new(look.order());
         let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
-        let timed = TimedSource::new(inner, look.clone(), sequence, hides);
+        let mut timed = TimedSource::new(inner, look.clone(), sequence, hides);
+        if let Some(dels) = stripped {
+            timed = timed.with_table_dels(cf.table_order().clone(), dels);
+        }
         let timed = Box::new(Rare::Timed(timed));
         inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
     }

@@ -144,7 +144,8 @@ pub trait CompactionFilter: Send + Sync {
         FilterDecision::Keep
     }
     /// As `filter`, about a value that is in a blob file and was not read: None reads it and asks
-    /// `filter`, as for all others. Not asked about columns of entities, which are read first.
+    /// `filter`, as for all others. Not asked about columns of entities, which are read first. In a
+    /// database with a TTL only `Remove` counts as a decision: the value has the time.
     fn filter_blob_by_key(&self, _level: i32, _key: &[u8]) -> Option<FilterDecision> {
         None
     }

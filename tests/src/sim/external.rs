@@ -187,7 +187,7 @@ impl Session {
         trace(format_args!("batch {id}: ingests {made:?}, {how:?}"));
         let in_steps = packer.rng.clone().fork().one_in(3);
         let done = match in_steps {
-            true => self.ingest_in_steps(&args),
+            true => self.ingest_in_steps(&args, &mut packer.rng.clone().fork()),
             false => self.db.ingest_external_files(&args),
         };
         trace(format_args!("batch {id}: ingested {:?}", done.as_ref().err()));
@@ -205,12 +205,39 @@ impl Session {
         Ok(Some(id))
     }
 
-    /// Other tasks write between the two steps.
-    fn ingest_in_steps(&self, args: &[IngestExternalFileArg]) -> pumice::Result<()> {
-        let staged = self.db.prepare_file_ingestion(args)?;
-        pumice_port::thread::sleep(STEP_PAUSE);
+    /// Other tasks write between the two steps. Each file of a family is staged by itself and
+    /// joined by the commit, or all of them at once; some handles are dropped and staged again.
+    fn ingest_in_steps(&self, args: &[IngestExternalFileArg], rng: &mut Rng) -> pumice::Result<()> {
+        let apart = rng.one_in(2) && args.iter().any(|arg| arg.external_files.len() > 1);
+        let mut steps = Vec::new();
+        match apart {
+            false => steps.push(args.to_vec()),
+            true => {
+                for arg in args {
+                    let one = |file: &PathBuf| {
+                        vec![IngestExternalFileArg {
+                            external_files: vec![file.clone()],
+                            ..arg.clone()
+                        }]
+                    };
+                    steps.extend(arg.external_files.iter().map(one));
+                }
+            }
+        }
+        let mut staged = Vec::new();
+        for step in &steps {
+            if rng.one_in(5) {
+                drop(self.db.prepare_file_ingestion(step)?);
+                self.tally.add(Count::Unstaged, 1);
+            }
+            staged.push(self.db.prepare_file_ingestion(step)?);
+            pumice_port::thread::sleep(STEP_PAUSE);
+        }
+        let joins = staged.len() as u64 - 1;
+        self.db.commit_file_ingestion_handles(staged)?;
         self.tally.add(Count::Staged, 1);
-        self.db.commit_file_ingestion_handles(vec![staged])
+        self.tally.add(Count::Joined, joins);
+        Ok(())
     }
 
     /// Ingests new keys into a side family that no other task uses meanwhile; creates one if there

@@ -5,15 +5,15 @@
 //!
 //! Thread safety: all calls from any task at any time, except `close`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{
-    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions, MemFs, ReadOptions,
-    WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions,
+    LiveFilesStorageInfoOptions, MemFs, ReadOptions, StorageFileType, WriteOptions,
 };
 use pumice_env::FileSystem;
 use pumice_port::sync::Mutex;
@@ -400,13 +400,13 @@ impl Session {
         self.db.close()
     }
 
-    /// Blob files of the versions of all families.
-    fn live_blobs(&self) -> u64 {
-        let of = |family: &ColumnFamily| {
-            self.db.property_int_cf(family, "rocksdb.num-blob-files").unwrap_or(0)
-        };
-        let side: u64 = self.side_handles.lock().values().map(of).sum();
-        self.families.iter().map(of).sum::<u64>() + side
+    /// Names of the blob files that versions have.
+    fn live_blobs(&self) -> pumice::Result<BTreeSet<String>> {
+        let how =
+            LiveFilesStorageInfoOptions { wal_size_for_flush: u64::MAX, ..Default::default() };
+        let files = self.db.live_files_storage_info(&how)?.into_iter();
+        let blobs = files.filter(|file| file.file_type == StorageFileType::Blob);
+        Ok(blobs.map(|file| file.relative_filename).collect())
     }
 
     /// After a clean close and open: no obsolete file is left.
@@ -432,21 +432,19 @@ impl Session {
                 })
                 .cloned()
                 .collect();
-            let blobs = extra_blobs(&names, self.live_blobs());
-            extra.extend(blobs.1);
+            let blobs = names.iter().filter(|name| name.ends_with(".blob")).cloned();
+            let (found, live) =
+                (blobs.collect::<BTreeSet<_>>(), self.live_blobs().map_err(failed)?);
+            // Those that are gone, too.
+            extra.extend(found.symmetric_difference(&live).cloned());
             if extra.is_empty() {
                 self.count(Count::Listings);
-                self.tally.add(Count::Blobs, blobs.0);
+                self.tally.add(Count::Blobs, found.len() as u64);
                 return Ok(());
             }
             pumice_port::thread::sleep(HEAL_PAUSE);
         }
-        Err(Failure::new(Kind::Wrong, format!("files that are not needed: {extra:?}")))
+        let text = format!("files that are not needed, or blob files that are gone: {extra:?}");
+        Err(Failure::new(Kind::Wrong, text))
     }
-}
-
-/// How many blob files a listing has, and a complaint if those are more than the `live` ones.
-fn extra_blobs(names: &[String], live: u64) -> (u64, Option<String>) {
-    let found = names.iter().filter(|name| name.ends_with(".blob")).count() as u64;
-    (found, (found > live).then(|| format!("{found} blob files where {live} are live")))
 }

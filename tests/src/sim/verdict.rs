@@ -87,8 +87,12 @@ pub enum Count {
     Ddl,
     /// Ingestions acknowledged.
     Ingested,
-    /// Ingestions that were prepared, to be committed later.
+    /// Ingestions that were prepared, and committed later.
     Staged,
+    /// Prepared ones that were dropped.
+    Unstaged,
+    /// Prepared ones that were committed together with others.
+    Joined,
     /// Ingestions behind all other data acknowledged.
     Behind,
     /// Ingestions refused, as their options allow.
@@ -114,7 +118,7 @@ pub enum Count {
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 23] = [
+pub const COUNTS: [(Count, &str); 25] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -127,6 +131,8 @@ pub const COUNTS: [(Count, &str); 23] = [
     (Count::Ddl, "ddl"),
     (Count::Ingested, "ingested"),
     (Count::Staged, "staged"),
+    (Count::Unstaged, "unstaged"),
+    (Count::Joined, "joined"),
     (Count::Behind, "behind"),
     (Count::Refused, "refused"),
     (Count::Moves, "moves"),

@@ -47,8 +47,13 @@ impl Session {
             let right = super::reads::scan(&self.db, family, &reads, false)
                 .map_err(|e| Failure::new(Kind::Wrong, format!("reading: {e}")))?;
             let mut of_blobs = rng.clone().fork();
+            let blobs = self.db.property_int_cf(family, "rocksdb.num-blob-files");
+            let has_blobs = blobs.is_some_and(|number| number > 0);
             for fault in [Fault::Eio, Fault::BitFlip] {
                 for (files, rng) in [("*.sst", &mut *rng), ("*.blob", &mut of_blobs)] {
+                    if files == "*.blob" && !has_blobs {
+                        continue;
+                    }
                     let skip = rng.uniform(6);
                     self.fs.add_fault(FaultRule::once(FaultOp::Read, files, skip, fault));
                     let found = super::reads::scan(&self.db, family, &reads, rng.one_in(2));

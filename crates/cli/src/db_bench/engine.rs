@@ -263,13 +263,13 @@ pub trait BenchDb: Send + Sync + 'static {
         Err("Not implemented: our binding of this engine lacks OpenAndCompact".into())
     }
     /// Does that compaction as a worker does it, into the directory `output`; ends it when `cancel`
-    /// is over.
+    /// is over. Returns how many microseconds it took, too.
     fn open_and_compact(
         &self,
         _output: &Path,
         _input: &CompactionInput,
         _cancel: Option<Duration>,
-    ) -> Result<OpenAndCompact> {
+    ) -> Result<(OpenAndCompact, u64)> {
         Err("Not implemented: our binding of this engine lacks OpenAndCompact".into())
     }
     /// Backs up into `to`, where older backups are removed first; `rate` limits what is read and

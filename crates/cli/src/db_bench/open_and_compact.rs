@@ -40,9 +40,8 @@ pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let db = &worker.shared.db;
     let input = during("openandcompact", db.compaction_input(level))?;
     println!("\nInput files: {} files, {} keys", input.files, input.keys);
-    let start = now_micros();
-    let done = during("openandcompact", db.open_and_compact(&output, &input, cancel))?;
-    let micros = (now_micros() - start) as f64;
+    let (done, micros) = during("openandcompact", db.open_and_compact(&output, &input, cancel))?;
+    let micros = micros as f64;
     let seconds = micros / 1e6;
     println!("OpenAndCompact() API call : {micros:.3} micros/op {seconds:.3} seconds/op");
     match &done {
@@ -74,14 +73,12 @@ pub fn input(db: &Db, fs: &dyn FileSystem, level: usize) -> Result<CompactionInp
         Some((number, FileType::Options)) => Some(number),
         _ => None,
     });
-    let input = CompactionServiceInput {
-        cf_name: "default".into(),
-        input_files: files.iter().map(|file| file.file_number).collect(),
-        output_level: i32::try_from(level).map_err(|error| error.to_string())?,
-        db_id: db.db_identity().into(),
-        options_file_number: options.max().unwrap_or(0),
-        ..CompactionServiceInput::default()
-    };
+    let mut input = CompactionServiceInput::default();
+    input.cf_name = "default".into();
+    input.input_files = files.iter().map(|file| file.file_number).collect();
+    input.output_level = i32::try_from(level).map_err(|error| error.to_string())?;
+    input.db_id = db.db_identity().into();
+    input.options_file_number = options.max().unwrap_or(0);
     Ok(CompactionInput {
         files: files.len(),
         keys: files.iter().map(|file| file.num_entries).sum(),
@@ -89,7 +86,7 @@ pub fn input(db: &Db, fs: &dyn FileSystem, level: usize) -> Result<CompactionInp
     })
 }
 
-/// The compaction, into the emptied directory `output`.
+/// The compaction, into the emptied directory `output`, and how many microseconds its call took.
 ///
 /// # Errors
 /// It failed for another reason than that it was cancelled.
@@ -99,13 +96,15 @@ pub fn compact(
     output: &Path,
     input: &CompactionInput,
     cancel: Option<Duration>,
-) -> Result<OpenAndCompact> {
+) -> Result<(OpenAndCompact, u64)> {
     let fs = &over.options.db.file_system;
     for name in fs.list(output).unwrap_or_default() {
         fs.remove(&output.join(name)).map_err(text)?;
     }
     let canceled = CancelFlag::default();
-    let timer = cancel.map(|after| {
+    // Without a delay it is cancelled before it begins, not by a race.
+    canceled.set(cancel.is_some_and(|after| after.is_zero()));
+    let timer = cancel.filter(|after| !after.is_zero()).map(|after| {
         let canceled = canceled.clone();
         thread::spawn("cancellation", move || {
             thread::sleep(after);
@@ -113,14 +112,16 @@ pub fn compact(
         })
     });
     let options = OpenAndCompactOptions { canceled: Some(canceled) };
+    let start = now_micros();
     let done = pumice::open_and_compact(&options, db.path(), output, &input.text, over);
+    let micros = now_micros() - start;
     if let Some(timer) = timer {
         timer.join().map_err(|_| "the timer panicked".to_string())?;
     }
     match done {
         Ok(_) => {}
         Err(error) if cancel.is_some() && error.kind() == ErrorKind::Incomplete => {
-            return Ok(OpenAndCompact::Canceled(text(error)));
+            return Ok((OpenAndCompact::Canceled(text(error)), micros));
         }
         Err(error) => return Err(text(error)),
     }
@@ -131,5 +132,5 @@ pub fn compact(
             bytes += fs.file_size(&output.join(name)).map_err(text)?;
         }
     }
-    Ok(OpenAndCompact::Done(files, bytes))
+    Ok((OpenAndCompact::Done(files, bytes), micros))
 }

@@ -141,7 +141,9 @@ impl PumiceReader {
     #[inline]
     fn tick(&mut self) {
         if let Some(times) = &mut self.times {
-            self.options.timestamp = Some(times.next().to_vec());
+            let timestamp = self.options.timestamp.get_or_insert_default();
+            timestamp.clear();
+            timestamp.extend_from_slice(&times.next());
         }
     }
 }

@@ -528,7 +528,7 @@ impl BenchDb for PumiceDb {
         output: &Path,
         input: &engine::CompactionInput,
         cancel: Option<Duration>,
-    ) -> Result<engine::OpenAndCompact> {
+    ) -> Result<(engine::OpenAndCompact, u64)> {
         let over = CompactionServiceOptionsOverride {
             options: self.options.clone(),
             ..CompactionServiceOptionsOverride::default()

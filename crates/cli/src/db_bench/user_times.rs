@@ -27,7 +27,7 @@ impl UserTimes {
     /// Another size than 0 and 8.
     pub fn wanted(flags: &Flags) -> Result<Option<(Arc<UserTimes>, Comparator)>, String> {
         match flags.user_timestamp_size {
-            size if size <= 0 => return Ok(None),
+            0 => return Ok(None),
             8 => {}
             _ => return Err("Only 64 bits timestamps are supported.".into()),
         }

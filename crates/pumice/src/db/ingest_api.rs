@@ -76,7 +76,8 @@ impl Db {
 
     /// The first step of [`Db::ingest_external_files`]: checks the files and copies or links them
     /// into the database's directory, while reads and writes go on. Nothing of them is visible
-    /// until [`Db::commit_file_ingestion_handles`], which then has little to do.
+    /// until [`Db::commit_file_ingestion_handles`], which then has little to do. With `move_files`
+    /// it is the commit that removes the caller's names, unless they are other files' by then.
     ///
     /// # Errors
     /// As [`Db::ingest_external_file`].
@@ -89,13 +90,13 @@ impl Db {
 
     /// The second step: the files of all `handles` become visible together. Those for one column
     /// family count as the files of one call, in the order of the handles; they must have been
-    /// prepared with the same options. A handle does not keep the database open: after a close
-    /// there is nothing to commit.
+    /// prepared with the same options. A handle does not keep the database open: a close discards
+    /// what is not committed.
     ///
     /// # Errors
     /// As [`Db::ingest_external_file`]; InvalidArgument for a handle of another database and for
     /// options that differ, NotSupported for several handles of a family one of which replaces a
-    /// range. All handles are then taken back.
+    /// range. All handles are then taken back, after TryAgain too: prepare the files anew.
     pub fn commit_file_ingestion_handles(&self, handles: Vec<FileIngestionHandle>) -> Result<()> {
         self.inner().commit_staged(handles)
     }

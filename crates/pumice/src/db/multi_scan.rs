@@ -1,14 +1,18 @@
 //! Scans of several ranges, one after the other, all as of one moment: RocksDB's MultiScan.
 //!
-//! Thread safety: as the handle; a scan has one owner at a time. Each range opens a cursor of its
-//! own, whose bounds are the range's, so that nothing is read ahead beyond it.
+//! Thread safety: as the handle; a scan has one owner at a time.
+//!
+//! Invariant: all cursors read the state that was pinned before the first: the files and memtables
+//! of that moment. Each range opens a cursor of its own, whose bounds are the range's; nothing is
+//! read before the range is asked for, so unlike in RocksDB no blocks of later ranges are fetched
+//! ahead.
 
 use std::vec::IntoIter;
 
 use pumice_base::{Error, Result, UserKey};
 
 use crate::db::api::Db;
-use crate::db::store::Store;
+use crate::engine::read_api::ReadState;
 use crate::ingest::RangeOpt;
 use crate::options::requests::ReadOptions;
 use crate::read::entries::{Entries, Limits};
@@ -49,6 +53,7 @@ pub struct MultiScan {
     db: Db,
     cf: ColumnFamily,
     options: ReadOptions,
+    state: ReadState,
     ranges: IntoIter<RangeOpt>,
     reverse: bool,
 }
@@ -63,8 +68,9 @@ pub struct Scan {
 }
 
 impl Db {
-    /// Scans `ranges` of `cf` as of one moment: that of the options' snapshot, otherwise now. The
-    /// ranges come in the order of their starts; with `reverse` the last one is scanned first, and
+    /// Scans `ranges` of `cf` as of one moment: that of the options' snapshot, otherwise now. Files
+    /// that are deleted or ingested later change nothing. The ranges may overlap or be empty. They
+    /// come in the order of their starts; with `reverse` the last one is scanned first, and
     /// each from its last key to its first.
     ///
     /// # Errors
@@ -83,12 +89,9 @@ impl Db {
             let text = "ranges and ReadOptions bounds cannot be combined";
             return Err(Error::invalid_argument(text));
         }
-        let mut options = options.clone();
-        if options.snapshot.is_none() {
-            options.snapshot = Some(self.snapshot());
-        }
-        let ranges = ranges.into_iter();
-        Ok(MultiScan { db: self.clone(), cf: cf.clone(), options, ranges, reverse })
+        let state = self.inner().pin(options, self.data(cf)?)?;
+        let (options, ranges) = (options.clone(), ranges.into_iter());
+        Ok(MultiScan { db: self.clone(), cf: cf.clone(), options, state, ranges, reverse })
     }
 
     fn check_ranges(&self, cf: &ColumnFamily, ranges: &[RangeOpt], reverse: bool) -> Result<()> {
@@ -99,7 +102,8 @@ impl Db {
         if reverse && !ranges.iter().all(bounded) {
             return Err(Error::invalid_argument("reverse scans need both ends of each range"));
         }
-        let order = cf.data.comparator();
+        // Bounds have no timestamps.
+        let order = cf.data.comparator().without_timestamps();
         let ascend = ranges.windows(2).all(|pair| match (&pair[0].start, &pair[1].start) {
             (_, None) => false,
             (None, Some(_)) => true,
@@ -139,7 +143,7 @@ impl Iterator for MultiScan {
             iterate_upper_bound: range.limit,
             ..self.options.clone()
         };
-        let cursor = Store::cursor(&self.db, &options, &self.cf);
+        let cursor = self.db.inner().iterator_in(&options, &self.cf.data, &self.state);
         Some(cursor.map(|cursor| Scan {
             entries: Entries::new(cursor, Limits::default()),
             reverse: self.reverse,

@@ -162,6 +162,7 @@ fn new_life(mark: Mark, runs_code: bool) -> Life {
         runs_code: AtomicBool::new(runs_code),
         me: OnceLock::new(),
         follower: Mutex::ranked(&lock_order::FOLLOWER, None),
+        staged: Mutex::default(),
     }
 }
 

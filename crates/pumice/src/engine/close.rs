@@ -252,6 +252,7 @@ impl DbInner {
         if result.is_ok() {
             *result = closed.and(manifest);
         }
+        self.discard_staged();
         // Files that the last jobs made obsolete, while the directory is still ours.
         let deleted = self.delete_silently();
         self.untrack_tables();

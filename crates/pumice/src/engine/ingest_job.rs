@@ -34,6 +34,7 @@ use crate::ingest::checksums;
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place;
 use crate::ingest::request::{Request, check_requests, dropped};
+use crate::ingest::source::FileIdentity;
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileOptions, replace};
 use crate::options::DbOptions;
@@ -62,6 +63,7 @@ pub(crate) struct UnderWay<'a> {
 
 impl<'a> UnderWay<'a> {
     pub fn begin(db: &'a Arc<DbInner>) -> Result<Self> {
+        db.life.mark.check_may_lock()?;
         let mut state = db.state.lock();
         db.check_writable()?;
         state.jobs.running_ingestions += 1;
@@ -186,6 +188,9 @@ impl DbInner {
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let probe = self.dir.probe_for_own(options, &external)?;
+            // Before: a file that takes the name meanwhile is another one.
+            let identity = || FileIdentity::of(&*self.dir.fs, &external.path);
+            let moved = options.move_files.then(identity).transpose()?;
             let transferred =
                 transfer::transfer(&*self.dir.fs, options, use_fsync, from, &to, &stop)?;
             self.track_table(&to, external.bytes);
@@ -194,7 +199,7 @@ impl DbInner {
             }
             let checksum = checksums::of_file(by, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
-            incoming.push(Incoming { external, transferred, checksum, placed });
+            incoming.push(Incoming { external, transferred, moved, checksum, placed });
         }
         Ok(Prepared {
             cf: Arc::clone(cf),
@@ -473,13 +478,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes the caller's names of moved files. A failure only leaves an extra file.
+    /// Removes the caller's names of moved files, unless they are other files' by now. A failure
+    /// only leaves an extra file.
     fn remove_moved(&self, reports: &Reports, request: &Prepared) {
-        if !request.options.move_files {
-            return;
-        }
-        for Incoming { external, .. } in &request.files {
-            if let Err(error) = self.fs.remove(&external.path) {
+        for Incoming { external, moved, .. } in &request.files {
+            let Some(moved) = moved else { continue };
+            let removed = FileIdentity::of(&*self.fs, &external.path).and_then(|now| {
+                if now == *moved {
+                    return self.fs.remove(&external.path);
+                }
+                Err(Error::aborted("another file has its name"))
+            });
+            if let Err(error) = removed {
                 reports.warn(format_args!(
                     "{} was added to DB successfully but failed to remove original file link : \
                      {error}",

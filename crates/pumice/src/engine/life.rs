@@ -13,6 +13,7 @@ use pumice_port::sync::Mutex;
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
 use crate::engine::secondary::Follower;
+use crate::engine::staged_ingestion::StagedIngestions;
 use crate::options::requests::{CancelFlag, WriteOptions};
 use crate::state::DbState;
 use crate::state::job::RunJob;
@@ -38,6 +39,9 @@ pub(crate) struct Life {
     pub compaction_aborts: AtomicU64,
     /// How far a secondary has read what its primary writes.
     pub follower: Mutex<Option<Follower>>,
+    /// Prepared ingestions, until they are committed; the close discards them. No other lock is
+    /// taken under it.
+    pub staged: Mutex<StagedIngestions>,
 }
 
 impl Life {

@@ -15,6 +15,7 @@ use pumice_table::unique_id_of;
 use crate::compaction::picker::InputLevel;
 use crate::ingest::external::ExternalFile;
 use crate::ingest::place::{self, Demand, Place, Tree};
+use crate::ingest::source::FileIdentity;
 use crate::ingest::transfer::Transferred;
 use crate::ingest::{IngestExternalFileOptions, RangeOpt, replace};
 use crate::options::CompactionStyle;
@@ -42,6 +43,8 @@ pub(super) struct Prepared {
 pub(super) struct Incoming {
     pub external: ExternalFile,
     pub transferred: Transferred,
+    /// Which file the caller's name was, if the commit removes the name.
+    pub moved: Option<FileIdentity>,
     pub checksum: FileChecksum,
     pub placed: Placed,
 }
@@ -60,12 +63,11 @@ impl Prepared {
         self.replaces.as_ref().map(|range| replace::range_of(range, &self.options)).transpose()
     }
 
-    /// Adds the files of `later`, of the same family and with the same options.
+    /// After files of other requests with the same family and options were added.
     ///
     /// # Errors
     /// The options do not allow that they overlap.
-    pub fn join(&mut self, later: Prepared) -> Result<()> {
-        self.files.extend(later.files);
+    pub fn check_joined(&mut self) -> Result<()> {
         let ranges: Vec<UserRange<'_>> =
             self.files.iter().map(|file| file.external.range()).collect();
         let comparator = self.cf.table_order();

@@ -7,6 +7,7 @@
 //! | `external` | opens and checks a file, finds its bounds |
 //! | `imported` | the same for a file of an exported column family, which keeps its place |
 //! | `transfer` | links or copies it into the directory, durably |
+//! | `source` | whether a name is still that of the file that was brought in |
 //! | `checksums` | compares checksums of whole files with the caller's |
 //! | `replace` | which files of the tree a replaced key range takes away |
 //! | `place` | level and sequence number, from the tree alone |
@@ -29,6 +30,7 @@ pub(crate) mod imported;
 pub(crate) mod place;
 pub(crate) mod replace;
 pub(crate) mod request;
+pub(crate) mod source;
 pub(crate) mod transfer;
 mod writer;
 

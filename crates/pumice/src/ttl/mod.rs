@@ -180,6 +180,11 @@ impl CompactionFilter for TtlFilter {
             std::iter::once(WideColumn::of_plain(value)).chain(others.iter().copied()).collect();
         timed(user.filter_entity(level, key, &plain), time)
     }
+    fn filter_blob_by_key(&self, level: i32, key: &[u8]) -> Option<FilterDecision> {
+        // All but a removal needs the time, which is in the value.
+        let decision = self.user.as_ref()?.filter_blob_by_key(level, key)?;
+        matches!(decision, FilterDecision::Remove).then_some(decision)
+    }
     fn filter_merge_operand(&self, level: i32, key: &[u8], stored: &[u8]) -> bool {
         match (&self.user, split(stored)) {
             (Some(user), Ok((operand, _))) => user.filter_merge_operand(level, key, operand),

@@ -18,12 +18,14 @@ use crate::compaction::service::text::{Fields, Text};
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// use pumice::CompactionServiceInput;
-/// let input = CompactionServiceInput { cf_name: "default".into(), ..Default::default() };
+/// let mut input = CompactionServiceInput::default();
+/// input.cf_name = "default".into();
 /// assert_eq!(CompactionServiceInput::read(&input.write())?, input);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServiceInput {
     /// Name of the column family.
     pub cf_name: String,
@@ -44,7 +46,8 @@ pub struct ServiceInput {
 }
 
 impl ServiceInput {
-    /// Its form.
+    /// The text that a worker is given: the form's version (4 bytes), then
+    /// `name=value;` for each field, bytes in hexadecimal.
     pub fn write(&self) -> Vec<u8> {
         let files: Vec<String> = self.input_files.iter().map(|n| table_file_name(*n)).collect();
         let mut text = Text::default();
@@ -61,7 +64,7 @@ impl ServiceInput {
         text.message()
     }
 
-    /// Of its form.
+    /// The input that a text of [`CompactionServiceInput::write`](Self::write) says.
     ///
     /// # Errors
     /// InvalidArgument; NotSupported for another version of the form.

@@ -1,5 +1,6 @@
 //! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
+mod cursors;
 mod requests;
 mod sources;
 mod traced;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
-use pumice_base::{Error, InternalKeyComparator, Result, SequenceNumber};
+use pumice_base::{Error, Result, SequenceNumber};
 use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
@@ -20,26 +21,18 @@ use crate::cost;
 use crate::engine::DbInner;
 use crate::options::requests::{ContinueCallback, ReadOptions};
 use crate::read::answer::PointAnswer;
-use crate::read::elsewhere::BlobReads;
 use crate::read::get::{self, Hits, operands};
-use crate::read::iterator::DbIterator;
-use crate::read::iterator::view::{Renewal, View};
-use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::newest::{Newer, newer_than};
 use crate::read::pinned::PinnedSlice;
-use crate::read::range_del::RangeDels;
-use crate::read::source::{Rare, Source};
-use crate::read::timed::{
-    Look, TimedSource, TimedValue, check_history, read_time, stamped, wrong_method,
-};
+use crate::read::timed::{TimedValue, check_history, read_time, stamped, wrong_method};
 use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
 use crate::version::super_version::{SuperVersion, keep_views, kept_view};
 
+pub(crate) use cursors::ReadState;
 pub(crate) use requests::{point_options, table_options};
-use sources::{memtable_sources, padded, table_sources};
 
 fn count_hits(tally: &Tally<'_>, hits: &Hits) {
     tally.tick(Ticker::MemtableHit, hits.memtable);
@@ -366,115 +359,6 @@ impl DbInner {
             count_multi_get(statistics, &search.hits(), &answers, timer);
         }
         answers
-    }
-
-    /// A cursor over the keys of a column family.
-    pub(crate) fn iterator(
-        self: &Arc<Self>,
-        options: &ReadOptions,
-        cf: &Arc<CfData>,
-    ) -> Result<DbIterator> {
-        self.check_snapshot(options)?;
-        self.life.check_caller()?;
-        fiber::spend(cost::ITERATOR);
-        let look = Look::of(cf, options)?;
-        let view = self.iterator_view(options, cf, look.as_deref())?;
-        let bounds = (options.iterate_lower_bound.as_ref(), options.iterate_upper_bound.as_ref());
-        let snapshot = options.snapshot.clone();
-        let mut iterator = DbIterator::new(
-            view,
-            Arc::clone(cf),
-            bounds,
-            look,
-            snapshot,
-            self.reports.statistics.as_ref(),
-        );
-        iterator.limit(options);
-        if options.tailing {
-            if self.dir.secondary {
-                let text = "tailing iterator not supported in secondary mode";
-                return Err(Error::not_supported(text));
-            }
-            if options.snapshot.is_some() {
-                let text = "a tailing iterator cannot use a snapshot";
-                return Err(Error::invalid_argument(text));
-            }
-            iterator.follow(self.renewal(options, cf));
-        }
-        Ok(iterator)
-    }
-
-    /// The state that a cursor reads now.
-    fn iterator_view(
-        &self,
-        options: &ReadOptions,
-        cf: &Arc<CfData>,
-        look: Option<&Look>,
-    ) -> Result<View> {
-        let (super_version, sequence) = self.view(cf, options);
-        let super_version = Guard::into_inner(super_version);
-        let tables = cf.tables();
-        let mut range_dels = RangeDels::new(sequence);
-        let mut table = table_options(options);
-        if let Some(look) = look {
-            check_history(cf, &super_version, look.time())?;
-            // Tables have keys with timestamps, and bounds have none.
-            table.auto_prefix_mode = false;
-            table.iterate_upper_bound = None;
-        }
-        let mut sources = memtable_sources(&super_version, &mut range_dels);
-        let mut stripped = cf.table_keys.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
-        activity::during(IoActivity::DbIterator, || {
-            let filter = (&table, options.table_filter.as_ref());
-            let to = match &mut stripped {
-                Some((sources, range_dels)) => (sources, range_dels),
-                None => (&mut sources, &mut range_dels),
-            };
-            table_sources(cf, &tables, &super_version, filter, to)
-        })?;
-        if options.ignore_range_deletions {
-            range_dels = RangeDels::new(sequence);
-        }
-        let stripped = stripped.map(|(tables, dels)| {
-            if look.is_none_or(Look::sees_oldest) {
-                sources.push(padded(cf, tables));
-            }
-            if options.ignore_range_deletions { RangeDels::new(sequence) } else { dels }
-        });
-        let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
-        if let Some(look) = look {
-            let order = InternalKeyComparator::new(look.order());
-            let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
-            let mut timed = TimedSource::new(inner, look.clone(), sequence, hides);
-            if let Some(dels) = stripped {
-                timed = timed.with_table_dels(cf.table_order().clone(), dels);
-            }
-            let timed = Box::new(Rare::Timed(timed));
-            inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
-        }
-        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
-        let prefix = tables.extractor().filter(|_| by_prefix).cloned();
-        let blob_reads = BlobReads::of(&table);
-        Ok(View { inner, sequence, prefix, range_dels, super_version, blob_reads })
-    }
-
-    /// How a tailing cursor gets new writes.
-    fn renewal(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Renewal {
-        let (me, options, cf) =
-            (self.life.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
-        Box::new(move |sequence, super_version| {
-            let Some(db) = me.upgrade() else { return Ok(None) };
-            if db.life.shutting_down.load(Ordering::Acquire) {
-                return Ok(None); // Closed, even if handles remain.
-            }
-            db.life.check_caller()?;
-            let (newest, latest) = db.view(&cf, &options);
-            if latest == sequence && Arc::ptr_eq(&newest, super_version) {
-                return Ok(None);
-            }
-            let look = Look::of(&cf, &options)?;
-            db.iterator_view(&options, &cf, look.as_deref()).map(Some)
-        })
     }
 
     /// Refuses a snapshot of another database.

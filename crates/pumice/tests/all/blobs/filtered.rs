@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::blobs::written::{compact, number, options};
 use crate::common::Scratch;
-use pumice::{CompactionFilter, Db, FilterDecision, Statistics, Ticker};
+use pumice::{CompactionFilter, Db, DbWithTtl, FilterDecision, Statistics, Ticker};
 
 /// Decides by the first byte of a key; asks for the values of those that begin with `v`.
 #[derive(Default)]
@@ -66,4 +66,24 @@ fn filters_decide_by_keys_about_values_in_blob_files() {
     assert!(number(&db, "live-blob-file-garbage-size") > 300, "of the three that went");
     db.verify_checksum().unwrap();
     db.close().unwrap();
+}
+
+/// A removal is right whatever time the value has; all else needs the value.
+#[pumice_test_macros::test]
+fn keys_decide_removals_of_databases_with_ttl() {
+    let dir = Scratch::new("blob-filter-ttl");
+    let filter = Arc::new(ByKey::default());
+    let mut options = options();
+    options.cf.compaction_filter = Some(Arc::clone(&filter) as _);
+    let db = DbWithTtl::open(&options, &dir.0, 3600).unwrap();
+    for key in ["keep", "remove", "change"] {
+        db.put(key, format!("{}stay", "v".repeat(100))).unwrap();
+    }
+    db.db().flush().unwrap();
+    compact(db.db());
+    assert_eq!(filter.asked.load(Ordering::Relaxed), 3);
+    assert_eq!(filter.read.load(Ordering::Relaxed), 2, "not of the one that is removed");
+    let get = |key: &str| db.get(key).unwrap().map(|value| value.len());
+    assert_eq!(["keep", "remove", "change"].map(get), [Some(104), None, Some(104)]);
+    db.db().close().unwrap();
 }

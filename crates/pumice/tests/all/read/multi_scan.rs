@@ -1,6 +1,9 @@
 //! Several ranges in one scan, in both directions, beside what single ranges show.
 
-use pumice::{Db, ErrorKind, MemFs, Options, RangeOpt, ReadOptions};
+use pumice::{
+    ColumnFamilyDescriptor, Comparator, Db, ErrorKind, IngestExternalFileArg,
+    IngestExternalFileOptions, MemFs, Options, RangeOpt, ReadOptions, Scan, SstFileWriter,
+};
 use pumice_base::random::Rng;
 
 fn range(start: &str, limit: &str) -> RangeOpt {
@@ -100,4 +103,121 @@ fn all_ranges_are_of_one_moment() {
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     }
     db.close().unwrap();
+}
+
+/// A range that is scanned later shows what a cursor of the first moment would.
+#[pumice_test_macros::test]
+fn later_ranges_keep_the_files_of_the_moment() {
+    let options = options();
+    let db = Db::open(&options, "/db").unwrap();
+    for key in ["a", "b", "c"] {
+        db.put(key, "old").unwrap();
+    }
+    db.flush().unwrap();
+    let mut writer = SstFileWriter::new(&options).unwrap();
+    writer.open("/new.sst").unwrap();
+    writer.put("b", "new").unwrap();
+    writer.finish().unwrap();
+    let cf = db.default_column_family();
+    let ranges = vec![range("a", "b"), range("b", "c"), range("c", "d")];
+    let mut scans = db.multi_scan(&ReadOptions::default(), cf, ranges, false).unwrap();
+    let values = |scan: Scan| scan.map(|entry| entry.unwrap().1).collect::<Vec<_>>();
+    assert_eq!(values(scans.next().unwrap().unwrap()), [b"old"]);
+    let how = IngestExternalFileOptions { snapshot_consistency: false, ..Default::default() };
+    let mut arg = IngestExternalFileArg::new(cf, vec!["/new.sst".into()], &how);
+    arg.atomic_replace_range = Some(RangeOpt::default());
+    db.ingest_external_files(&[arg]).unwrap();
+    assert_eq!(db.get("c").unwrap(), None);
+    assert_eq!(values(scans.next().unwrap().unwrap()), [b"old"]);
+    assert_eq!(values(scans.next().unwrap().unwrap()), [b"old"]);
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_secondary_scans_too() {
+    let options = options();
+    let db = Db::open(&options, "/db").unwrap();
+    db.put("a", "1").unwrap();
+    db.put("c", "1").unwrap();
+    let families = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
+    let (second, _) = Db::open_as_secondary(&options.db, "/db", "/second", &families).unwrap();
+    let ranges = vec![range("a", "b"), range("c", "d")];
+    let cf = second.default_column_family();
+    let mut scans = second.multi_scan(&ReadOptions::default(), cf, ranges, false).unwrap();
+    assert_eq!(scans.next().unwrap().unwrap().count(), 1);
+    db.delete("c").unwrap();
+    second.try_catch_up_with_primary().unwrap();
+    assert_eq!(scans.next().unwrap().unwrap().count(), 1);
+    drop(scans);
+    second.close().unwrap();
+    db.close().unwrap();
+}
+
+/// Bounds have no timestamps, whatever their length.
+#[pumice_test_macros::test]
+fn ranges_of_keys_with_timestamps() {
+    for name in ["leveldb.BytewiseComparator.u64ts", "rocksdb.ReverseBytewiseComparator.u64ts"] {
+        let mut options = options();
+        options.cf.comparator = Comparator::builtin(name).unwrap();
+        let db = Db::open(&options, "/db").unwrap();
+        let keys = ["a", "aaaaaaaa", "aaaaaaab", "b", "bbbbbbbb", "bbbbbbbbbbbb", "c"];
+        for key in keys {
+            db.at(1).put(key, "1").unwrap();
+            db.at(2).put(key, "2").unwrap();
+        }
+        db.flush().unwrap();
+        let reads =
+            ReadOptions { timestamp: Some(1u64.to_le_bytes().into()), ..Default::default() };
+        let mut expected = vec![vec!["a"], vec!["aaaaaaaa"], vec!["b", "bbbbbbbb"]];
+        let mut ranges =
+            vec![range("a", "aa"), range("aaaaaaaa", "aaaaaaab"), range("b", "bbbbbbbbb")];
+        if name.contains("Reverse") {
+            expected = vec![vec!["bbbbbbbb", "b"], vec!["aaaaaaaa"], vec!["a"]];
+            ranges = vec![range("bbbbbbbb", "aaaaaaab"), range("aaaaaaaa", "aa"), range("aa", "")];
+            ranges[2].limit = Some(b"A".into());
+        }
+        let cf = db.default_column_family();
+        for reverse in [false, true] {
+            let scans = db.multi_scan(&reads, cf, ranges.clone(), reverse).unwrap();
+            let key = |entry: pumice::Result<(Vec<u8>, Vec<u8>)>| {
+                let (key, value) = entry.unwrap();
+                assert_eq!(value, b"1");
+                String::from_utf8(key).unwrap()
+            };
+            let found: Vec<Vec<_>> = scans.map(|scan| scan.unwrap().map(key).collect()).collect();
+            let mut expected = expected.clone();
+            if reverse {
+                expected.reverse();
+                expected.iter_mut().for_each(|keys| keys.reverse());
+            }
+            assert_eq!(found, expected, "{name}, reverse {reverse}");
+        }
+        let back = ranges.iter().rev().cloned().collect();
+        let refused = db.multi_scan(&reads, cf, back, false).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        db.close().unwrap();
+    }
+}
+
+/// What no range could be read with is refused before the first.
+#[pumice_test_macros::test]
+fn options_are_refused_at_once() {
+    let db = Db::open(&options(), "/db").unwrap();
+    let other = Db::open(&options(), "/db").unwrap();
+    let snapshot = other.snapshot();
+    let scan = |options: &ReadOptions, of: &Db| {
+        let scans =
+            db.multi_scan(options, of.default_column_family(), vec![range("a", "b")], false);
+        scans.err().map(|error| error.kind())
+    };
+    assert_eq!(scan(&ReadOptions::default(), &db), None);
+    let refused = Some(ErrorKind::InvalidArgument);
+    assert_eq!(scan(&ReadOptions::at(&snapshot), &db), refused);
+    assert_eq!(scan(&ReadOptions::default(), &other), refused);
+    assert_eq!(scan(&ReadOptions { tailing: true, ..Default::default() }, &db), refused);
+    let timed = ReadOptions { timestamp: Some(vec![0; 8]), ..Default::default() };
+    assert_eq!(scan(&timed, &db), refused);
+    drop(snapshot);
+    db.close().unwrap();
+    other.close().unwrap();
 }

@@ -2,9 +2,11 @@
 //! left of handles that are not committed.
 
 use pumice::{
-    ColumnFamilyOptions, Db, ErrorKind, FileIngestionHandle, IngestExternalFileArg,
-    IngestExternalFileOptions, RangeOpt,
+    ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, FileIngestionHandle,
+    IngestExternalFileArg, IngestExternalFileOptions, MemFs, RangeOpt,
 };
+
+use pumice_env::mem::CrashMode;
 
 use super::support::{DIR, contents, files, fresh, table_of};
 
@@ -45,9 +47,88 @@ fn handles_become_visible_together_and_later_ones_win() {
     assert_eq!(old.as_deref(), Some(&b"between"[..]));
     drop(before);
     db.close().unwrap();
+    let places = |db: &Db| files(db).iter().map(|f| (f.file_number, f.level)).collect::<Vec<_>>();
+    let committed = places(&db);
     drop((db, other));
-    let db = Db::open(&options, DIR);
-    assert!(db.is_err(), "the other family must be named");
+    assert!(Db::open(&options, DIR).is_err(), "the other family must be named");
+    let families =
+        ["default", "other"].map(|name| ColumnFamilyDescriptor::new(name, Default::default()));
+    let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
+    assert_eq!(places(&db), committed);
+    assert_eq!(["a", "b", "c"].map(|key| value(&db, key).unwrap()), shown);
+    assert_eq!(db.get_cf(&cfs[1], "b").unwrap().as_deref(), Some(&b"first"[..]));
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_moved_name_that_is_another_file_by_then_stays() {
+    let (fs, options, db) = fresh();
+    let exists = || fs.shared().exists("/in/1.sst".as_ref()).unwrap();
+    let how = IngestExternalFileOptions { move_files: true, ..Default::default() };
+    for same in [true, false] {
+        table_of(&options, "/in/1.sst", &["a"], "first");
+        let staged = db.prepare_file_ingestion(&[arg(&db, "/in/1.sst", &how)]).unwrap();
+        if !same {
+            // As long, and made in the same second.
+            table_of(&options, "/in/2.sst", &["b"], "later");
+            fs.shared().rename("/in/2.sst".as_ref(), "/in/1.sst".as_ref()).unwrap();
+        }
+        db.commit_file_ingestion_handles(vec![staged]).unwrap();
+        assert_eq!(exists(), !same);
+    }
+    db.ingest_files(&["/in/1.sst"]).unwrap();
+    assert_eq!(value(&db, "b").as_deref(), Some("later"));
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_commit_for_a_dropped_family_changes_nothing() {
+    let (_fs, options, db) = fresh();
+    let other = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
+    table_of(&options, "/in/1.sst", &["a"], "value");
+    db.put("a", "memory").unwrap();
+    let one = stage(&db, "/in/1.sst");
+    let to_other =
+        IngestExternalFileArg::new(&other, vec!["/in/1.sst".into()], &Default::default());
+    let two = db.prepare_file_ingestion(&[to_other]).unwrap();
+    db.drop_column_family(&other).unwrap();
+    let refused = db.commit_file_ingestion_handles(vec![one, two]).unwrap_err();
+    assert!(refused.message().contains("dropped"), "{refused}");
+    assert_eq!(files(&db).len(), 0, "a memtable was flushed");
+    assert_eq!(value(&db, "a").as_deref(), Some("memory"));
+    db.close().unwrap();
+}
+
+/// Before the commit, and after it: all of its files or none.
+#[pumice_test_macros::test]
+fn a_power_cut_leaves_all_of_a_commit_or_nothing() {
+    for committed in [false, true] {
+        let (fs, options, db) = fresh();
+        table_of(&options, "/in/1.sst", &["a"], "value");
+        table_of(&options, "/in/2.sst", &["b"], "value");
+        let staged = vec![stage(&db, "/in/1.sst"), stage(&db, "/in/2.sst")];
+        let cut = |fs: &MemFs| fs.crashed_copy(1, CrashMode::UNSYNCED);
+        let fs = match committed {
+            true => {
+                db.commit_file_ingestion_handles(staged).unwrap();
+                cut(&fs)
+            }
+            false => cut(&fs),
+        };
+        let mut options = options.clone();
+        options.db.file_system = fs.shared();
+        let again = Db::open(&options, DIR).unwrap();
+        let found: Vec<_> = contents(&again).into_iter().map(|(key, _)| key).collect();
+        match committed {
+            true => assert_eq!(found, [b"a", b"b"]),
+            false => assert!(found.is_empty(), "{found:?}"),
+        }
+        let names = fs.shared().list(DIR.as_ref()).unwrap();
+        let tables = names.iter().filter(|name| name.ends_with(".sst")).count();
+        assert_eq!(tables, files(&again).len(), "{names:?}");
+        again.close().unwrap();
+        db.close().unwrap();
+    }
 }
 
 #[pumice_test_macros::test]
@@ -64,12 +145,13 @@ fn what_is_not_committed_leaves_nothing() {
     assert_eq!(tables(), 0);
     drop(stage(&db, "/in/1.sst"));
     assert_eq!(tables(), 0);
-    // A close does not wait for it, nor does it delete a file of the next open.
+    // A close does not wait for it, and nothing deletes a file of the next open.
     let staged = stage(&db, "/in/1.sst");
     let late = stage(&db, "/in/1.sst");
     db.close().unwrap();
     let error = db.commit_file_ingestion_handles(vec![late]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ShutdownInProgress);
+    assert_eq!(tables(), 0, "the close leaves none");
     drop(db);
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!((tables(), contents(&db).len()), (0, 0));

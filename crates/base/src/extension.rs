@@ -143,6 +143,11 @@ pub trait CompactionFilter: Send + Sync {
     ) -> FilterDecision {
         FilterDecision::Keep
     }
+    /// As `filter`, about a value that is in a blob file and was not read: None reads it and asks
+    /// `filter`, as for all others. Not asked about columns of entities, which are read first.
+    fn filter_blob_by_key(&self, _level: i32, _key: &[u8]) -> Option<FilterDecision> {
+        None
+    }
     /// Decides about a merge operand; true removes it. Called for each operand that no snapshot
     /// needs, the newest of a key first, before operands are combined with each other or with a
     /// value; `filter` is called for a value whose operands were all removed, and not for the

@@ -1,8 +1,9 @@
 //! Sorting of few things by code that is rarely run.
 //!
-//! The standard library's stable sort is some 8 KB of machine code for each type and comparison. Here it is
-//! instantiated once, for numbers of places; what differs is the comparison and the moves to the places found.
-//! Sorts that are on a path whose speed matters use the standard library's.
+//! The standard library's stable sort is some 8 KB of machine code for each type and comparison.
+//! Here it is instantiated once, for numbers of places; what differs is the comparison and the
+//! moves to the places found. Sorts that are on a path whose speed matters use the standard
+//! library's.
 //!
 //! Thread safety: none needed, there is no state. Not here: sorting without an allocation.
 
@@ -11,10 +12,11 @@ use std::cmp::Ordering;
 /// Sorts `items` by `compare`. What compares equal keeps its order.
 ///
 /// # Panics
-/// If there are more than `u32::MAX` items; may panic if `compare` is no total order, as [`slice::sort_by`] may.
+/// If there are more than `u32::MAX` items; may panic if `compare` is no total order, as
+/// [`slice::sort_by`] may.
 pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
     let mut places = places(items.len(), &mut |a, b| compare(&items[a], &items[b]));
-    move_to(items.len(), &mut places, &mut |a, b| items.swap(a, b));
+    move_to(&mut places, &mut |a, b| items.swap(a, b));
 }
 
 /// Sorts `items` by what `key` says of each, as [`sort_by`].
@@ -36,17 +38,17 @@ fn places(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<
 }
 
 /// Exchanges items until each is at its place: at most one exchange for an item.
-fn move_to(len: usize, places: &mut [u32], swap: &mut dyn FnMut(usize, usize)) {
-    for start in 0..len {
+fn move_to(places: &mut [u32], swap: &mut dyn FnMut(usize, usize)) {
+    for (start, place) in (0..).zip(0..places.len()) {
         // `places` says of each place of a cycle which is the next; one that is done names itself.
-        let mut at = start;
+        let (mut at, mut number) = (place, start);
         loop {
-            let next = std::mem::replace(&mut places[at], at as u32) as usize;
+            let next = std::mem::replace(&mut places[at], number);
             if next == start {
                 break;
             }
-            swap(at, next);
-            at = next;
+            swap(at, next as usize);
+            (at, number) = (next as usize, next);
         }
     }
 }

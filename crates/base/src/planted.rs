@@ -153,6 +153,10 @@ bugs! {
     FailedMoveHolds,
     /// Nothing lies below, so compactions drop deletions, although files may be ingested behind.
     ReservedLevelForgotten,
+    /// A blob file is in the MANIFEST before it is durable.
+    BlobFileNotSynced,
+    /// A compaction counts blobs as garbage that its output still refers to.
+    BlobGarbageOvercounted,
     /// A commit releases its locks before readers see its writes.
     LockReleasedBeforePublish,
     /// A check of conflicts does not look at flushed memtables, and takes a key for unchanged.

@@ -22,7 +22,7 @@ mod stress;
 mod text;
 
 use nearest::hint;
-use pumice_port::os::{HugePages, use_huge_pages};
+use pumice_port::os::{HugePages, allocator, use_huge_pages};
 use shell::commands::{self, SUBCOMMANDS};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -37,7 +37,11 @@ fn rocksdbs_name(called: &OsStr) -> Option<OsString> {
     ["db_bench", "ldb", "sst_dump"].iter().any(|tool| name == *tool).then(|| name.to_owned())
 }
 
+/// How long the allocator keeps freed pages, ms: docs/decisions/0073.
+const PURGE_DELAY_MILLIS: u16 = 10;
+
 fn main() -> ExitCode {
+    allocator::set_purge_delay(PURGE_DELAY_MILLIS);
     // docs/decisions/0031. Other engines run as they would on their own.
     let mut words = std::env::args_os();
     let called = words.next().and_then(|called| rocksdbs_name(&called));

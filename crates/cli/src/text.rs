@@ -1,5 +1,6 @@
 //! Keys and values as text: plain, or `0x` and upper-case hexadecimal digits.
 
+use pumice_base::Comparator;
 use pumice_base::key::{InternalKey, ValueType};
 use pumice_base::wide_columns::{self, WideColumn};
 use pumice_table::blob::index::BlobIndex;
@@ -54,6 +55,18 @@ pub fn show_internal_key(ikey: &[u8], hex: bool) -> Vec<u8> {
     let mut out = vec![b'\''];
     out.extend(show_plain(key.user_key().as_bytes(), hex));
     out.extend(format!("' seq:{sequence}, type:{tag}").into_bytes());
+    out
+}
+
+/// As [`show_internal_key`], of a key in `order`: a timestamp is shown apart.
+pub fn show_timed_key(ikey: &[u8], hex: bool, order: &Comparator) -> Vec<u8> {
+    let key = InternalKey::checked(ikey).filter(|_| order.timestamp_size() > 0);
+    let Some(key) = key else { return show_internal_key(ikey, hex) };
+    let (sequence, tag) = key.sequence_and_type();
+    let time = order.timestamp_to_string(order.timestamp_of(key.user_key()));
+    let mut out = vec![b'\''];
+    out.extend(show_plain(order.without_timestamp(key.user_key()).as_bytes(), hex));
+    out.extend(format!("|timestamp:{time}' seq:{sequence}, type:{tag}").into_bytes());
     out
 }
 

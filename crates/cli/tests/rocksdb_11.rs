@@ -208,14 +208,30 @@ fn values_in_blob_files_are_read_and_written() {
     }
 }
 
-/// Keys with timestamps are read by the library; the tools have no time to read at.
+/// Keys with timestamps are read by the library and by the tools.
 #[pumice_test_macros::test]
-fn timestamps_are_read_at_the_largest_and_the_tools_refuse_them_by_name() {
+fn timestamps_are_read_at_the_largest_and_by_the_tools_at_a_time() {
     let it = Unpacked::new("timestamps", "read");
-    for command in [&["scan", "--hex"][..], &["get", "x"], &["put", "a", "b"]] {
-        let (ok, out, err) = it.ldb(command);
-        assert!(!ok && out.is_empty(), "{command:?}: {out}");
-        assert!(err.contains("u64ts") && err.contains("timestamps"), "{command:?}: {err}");
+    let newest = format!("--read_timestamp={}", u64::MAX);
+    let (ok, out, err) = it.ldb(&["scan", "--hex", &newest]);
+    assert!(ok && out == it.scan(), "{out} {err}");
+    let first = out.lines().next().unwrap();
+    let (key, value) = first.split_once(" : ").unwrap();
+    let (key, time) = key.split_once("|timestamp:").unwrap();
+    let at = format!("--read_timestamp={time}");
+    let (ok, out, err) = it.ldb(&["get", key, "--hex", &at]);
+    assert!(ok && out.trim_end() == value, "{out} {err}");
+    let (ok, out, err) = it.ldb(&["dump", "--hex"]);
+    assert!(ok && out.starts_with(&first.replace(" : ", " ==> ")), "{out} {err}");
+    let missing = "enables user-defined timestamp while --read_timestamp is";
+    for (words, text) in [
+        (&["scan", "--hex"][..], missing),
+        (&["get", "x", "--read_timestamp="], missing),
+        (&["get", "x", "--read_timestamp=old"], "not a valid uint64 value"),
+        (&["put", "a", "b"], "timestamp"),
+    ] {
+        let (ok, out, err) = it.ldb(words);
+        assert!(!ok && out.is_empty() && err.contains(text), "{words:?}: {out} {err}");
     }
     let loaded = it.load(reading()).unwrap();
     let read = |time: u64| {
@@ -243,5 +259,5 @@ fn timestamps_are_read_at_the_largest_and_the_tools_refuse_them_by_name() {
     plain.column_families[0].options.comparator = pumice::Comparator::default();
     let opened = Db::open_read_only(&plain.db, it.db(), &descriptors(&plain), false);
     let error = opened.err().unwrap().to_string();
-    assert!(error.contains("leveldb.BytewiseComparator.u64ts"), "{error}");
+    assert!(error.contains("disable user-defined timestamps feature"), "{error}");
 }

@@ -229,6 +229,14 @@ fn an_index_is_recompressed_or_not() {
     assert_eq!(size("--enable_index_compression=true"), compressed);
     assert_eq!(size("--compression_strategy=1"), compressed, "a hint");
     assert!(size("--enable_index_compression=false") > compressed + 10_000);
+    // No block gets that small.
+    assert!(size("--compression_max_compressed_bytes_per_kb=1") > 2 * compressed);
+    // The flags win.
+    let text = "--block_based_table_options={enable_index_compression=false;block_size=1M}";
+    assert!(size(text) > compressed + 10_000);
+    assert_eq!(size(&format!("{text} --enable_index_compression=true")), compressed);
+    let wrong = "--file=t.sst --command=recompress --block_based_table_options=nosuch=1";
+    assert!(ours(dir.path(), wrong).2.contains("nosuch"));
     let printed = ours(dir.path(), "--file=t.sst --command=recompress --compression_strategy=5");
     assert!(printed.2.contains("compression_strategy must be from 0 to 4"), "{printed:?}");
 }

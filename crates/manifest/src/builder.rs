@@ -96,7 +96,7 @@ impl VersionBuilder {
     /// Timestamps below `low` may be gone from now on. It never goes down. Keys without timestamps
     /// have none: as RocksDB does, it is ignored.
     fn raise_history_low(&mut self, low: &[u8]) -> Result<()> {
-        let order = &self.base.icmp.user;
+        let order = self.base.time_order();
         if order.timestamp_size() == 0 {
             return Ok(());
         }
@@ -220,6 +220,7 @@ impl VersionBuilder {
         };
         let mut version = Version::new(icmp, levels, blob_files, cursors);
         version.full_history_ts_low = self.full_history_ts_low;
+        version.stripped_of = self.base.stripped_of.clone();
         drop_dead_blob_files(&mut version);
         Ok(Arc::new(version))
     }

@@ -22,6 +22,8 @@ pub struct Version {
     pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
     pub(crate) full_history_ts_low: Option<Arc<[u8]>>,
+    /// The order with timestamps, if the tables have keys without.
+    pub(crate) stripped_of: Option<Comparator>,
     non_empty_levels: usize,
     overlapping: bool,
 }
@@ -29,9 +31,25 @@ pub struct Version {
 impl Version {
     /// A version without files.
     pub fn empty(icmp: InternalKeyComparator, num_levels: usize) -> Arc<Self> {
+        Arc::new(Version::without_files(icmp, num_levels))
+    }
+
+    /// A version without files of a family with keys in `order`, whose tables get these without
+    /// their timestamps if `stripped`.
+    pub fn of_family(order: &Comparator, stripped: bool, num_levels: usize) -> Arc<Self> {
+        if !stripped {
+            return Version::empty(InternalKeyComparator::new(order.clone()), num_levels);
+        }
+        let icmp = InternalKeyComparator::new(order.without_timestamps());
+        let mut version = Version::without_files(icmp, num_levels);
+        version.stripped_of = Some(order.clone());
+        Arc::new(version)
+    }
+
+    fn without_files(icmp: InternalKeyComparator, num_levels: usize) -> Self {
         let level = |number| Arc::new(Level::new(number, Vec::new(), &icmp.user));
         let levels = (0..num_levels.max(1)).map(level).collect();
-        Arc::new(Version::new(icmp, levels, Arc::default(), Arc::default()))
+        Version::new(icmp, levels, Arc::default(), Arc::default())
     }
 
     pub(crate) fn new(
@@ -48,6 +66,7 @@ impl Version {
             blob_files,
             compact_cursors,
             full_history_ts_low: None,
+            stripped_of: None,
             non_empty_levels,
             overlapping,
         }
@@ -59,13 +78,23 @@ impl Version {
         self.full_history_ts_low.as_ref()
     }
 
+    /// The order of the keys with their timestamps.
+    pub fn time_order(&self) -> &Comparator {
+        self.stripped_of.as_ref().unwrap_or(&self.icmp.user)
+    }
+
+    /// Tables have keys without their timestamps, which memtables have.
+    pub fn is_stripped(&self) -> bool {
+        self.stripped_of.is_some()
+    }
+
     /// Files overlap in some level where they must not, see [`Level::is_overlapping`].
     #[inline]
     pub fn is_overlapping(&self) -> bool {
         self.overlapping
     }
 
-    /// The order of the keys.
+    /// The order of the keys in tables.
     #[inline]
     pub fn comparator(&self) -> &InternalKeyComparator {
         &self.icmp

@@ -321,7 +321,7 @@ impl Drop for Arena {
 mod tests {
     use super::{FIRST_BLOCK_BYTES, growing_block_bytes};
 
-    #[test]
+    #[pumice_test_macros::test]
     fn blocks_grow_to_the_sum_of_a_first_and_full_ones() {
         for full in [4096, 8192, 12_288, 16_384, 65_536, 1 << 20, 3 << 20] {
             let sizes: Vec<usize> = (0..24).map(|count| growing_block_bytes(count, full)).collect();

@@ -3,7 +3,7 @@
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) < `entry`
 //! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del`,
 //! `dead_ranges` (where readers found nothing) and `bloom` (a filter) < `memtable` (counters, flush
-//! policy, dispatch) < `iter` < `ranges`.
+//! policy, dispatch; `timed` for keys with timestamps) < `iter` < `ranges`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are
@@ -24,6 +24,7 @@ mod order;
 mod range_del;
 mod ranges;
 mod skiplist;
+mod timed;
 mod vector;
 mod write_buffer_manager;
 

@@ -128,7 +128,9 @@ pub struct MemTable {
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
     /// Bytes of the timestamps that user keys end with.
-    timestamp_size: usize,
+    pub(crate) timestamp_size: usize,
+    /// The newest timestamp, if they are numbers of 8 bytes.
+    pub(crate) newest_time: AtomicU64,
     range_dels: RangeDels,
     pub(crate) dead_ranges: DeadRanges,
     pub(crate) dead_run_min: u32,
@@ -171,6 +173,7 @@ impl MemTable {
             bloom,
             timestamp_size: options.comparator.user.timestamp_size(),
             comparator: options.comparator,
+            newest_time: AtomicU64::new(0),
             range_dels: RangeDels::new(),
             dead_ranges: DeadRanges::new(),
             dead_run_min: match options.rep {
@@ -261,7 +264,7 @@ impl MemTable {
             return Ok(());
         }
         check_lengths(key, value)?;
-        let t = self.stored_type(t);
+        let t = if self.timestamp_size > 0 { self.take_timed(t, key) } else { t };
         if let Some(bloom) = &self.bloom {
             bloom.add_concurrent(key);
         }
@@ -279,15 +282,6 @@ impl MemTable {
         if inserted { Ok(()) } else { Err(repeated()) }
     }
 
-    /// The type that an entry is stored with: of keys with timestamps, deletions have their own.
-    #[inline]
-    fn stored_type(&self, t: ValueType) -> ValueType {
-        match t {
-            ValueType::Deletion if self.timestamp_size > 0 => ValueType::DeletionWithTimestamp,
-            t => t,
-        }
-    }
-
     /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.
     #[inline]
     fn cut_dead_ranges(&self, t: ValueType, key: &[u8]) {
@@ -297,6 +291,9 @@ impl MemTable {
     }
 
     pub(crate) fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
+        if self.timestamp_size > 0 {
+            self.take_timed(ValueType::RangeDeletion, start);
+        }
         self.range_first_seq.fetch_min(seq, Relaxed);
         self.range_largest_seq.fetch_max(seq, Relaxed);
         let (start, end) = (UserKey::new(start), UserKey::new(end));
@@ -559,7 +556,8 @@ impl MemTableWriter<'_> {
     ///
     /// # Errors
     /// As `MemTable::add`.
-    #[inline]
+    // Into its callers: they are few, and each insert pays for a call.
+    #[inline(always)]
     pub fn add(
         &mut self,
         seq: SequenceNumber,
@@ -573,7 +571,7 @@ impl MemTableWriter<'_> {
             return Ok(());
         }
         check_lengths(key, value)?;
-        let t = self.table.stored_type(t);
+        let t = if self.table.timestamp_size > 0 { self.table.take_timed(t, key) } else { t };
         if let Some(bloom) = &self.table.bloom {
             bloom.add(key);
         }

@@ -128,11 +128,13 @@ pub use batch_index::{
 };
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
+pub use compaction::service::ServiceInput as CompactionServiceInput;
 pub use db::api::Db;
 pub use db::at::{At, Timestamp};
 pub use db::builder::DbBuilder;
 pub use db::file_api::{CompactedFiles, KeyRange};
 pub use db::forms::futures::DbFuture;
+pub use db::multi_scan::{MultiScan, Scan};
 pub use db::replay::{Replayer, TraceResult};
 pub use db::sst_file_reader::SstFileReader;
 pub use db::store::Store;
@@ -142,6 +144,7 @@ pub use engine::export_family::ExportImportFilesMetadata;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use engine::open_and_compact::{OpenAndCompactOptions, open_and_compact};
+pub use engine::staged_ingestion::FileIngestionHandle;
 pub use engine::storage_info::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, StorageFileType};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,

@@ -55,6 +55,8 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::CurrentNotSynced, current_is_durable_when_the_old_manifest_goes),
     (Bug::FlushDirNotSynced, a_flushed_table_survives),
     (Bug::CompactionDirNotSynced, a_compacted_table_survives),
+    (Bug::BlobFileNotSynced, blobs_survive_a_power_cut),
+    (Bug::BlobGarbageOvercounted, blobs_survive_compactions),
     (Bug::LogDirNotSynced, a_sync_write_in_a_new_log_survives),
     (Bug::ManifestErrorDeletes, a_failed_manifest_keeps_files),
     (Bug::TornManifestRefused, a_torn_manifest_opens),
@@ -241,6 +243,35 @@ fn a_compacted_table_survives() {
     }
     compact(&db);
     let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert_eq!(contents(&db).len(), 20);
+}
+
+fn with_blobs() -> (MemFs, Db) {
+    let (fs, _) = memory();
+    let mut options = small(&fs);
+    options.cf.enable_blob_files = true;
+    options.cf.blob_file_size = 500;
+    let db = Db::open(&options, DIR).unwrap();
+    (fs, db)
+}
+
+fn blobs_survive_a_power_cut() {
+    let (fs, db) = with_blobs();
+    fill(&db, 0..20, "1");
+    flush(&db);
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert_eq!(contents(&db).len(), 20);
+}
+
+fn blobs_survive_compactions() {
+    let (_fs, db) = with_blobs();
+    for round in ["1", "2"] {
+        fill(&db, 0..20, round);
+        flush(&db);
+        let files = db.live_files_metadata();
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        db.compact_files(&Default::default(), &names, 6).unwrap();
+    }
     assert_eq!(contents(&db).len(), 20);
 }
 

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pumice::{
     ColumnFamily, IngestExternalFileArg, IngestExternalFileOptions, Options, SstFileWriter,
@@ -31,6 +32,8 @@ pub(super) const OUTSIDE: &str = "/ext";
 const FRESH_KEYS: u64 = 1000;
 /// Files for one family in one call, at most.
 const FILES_MAX: u64 = 3;
+/// Simulated time between the two steps of an ingestion.
+const STEP_PAUSE: Duration = Duration::from_millis(3);
 
 /// The files for one family: operations of each in the order in which they take effect, range
 /// deletions first, then one operation per key, by rising key.
@@ -182,7 +185,11 @@ impl Session {
             .map(|(cf, files)| IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how))
             .collect();
         trace(format_args!("batch {id}: ingests {made:?}, {how:?}"));
-        let done = self.db.ingest_external_files(&args);
+        let in_steps = packer.rng.clone().fork().one_in(3);
+        let done = match in_steps {
+            true => self.ingest_in_steps(&args),
+            false => self.db.ingest_external_files(&args),
+        };
         trace(format_args!("batch {id}: ingested {:?}", done.as_ref().err()));
         match done {
             Ok(()) => self.history.lock().ingested(id),
@@ -196,6 +203,14 @@ impl Session {
         self.tally.add(Count::Ingested, 1);
         self.check_old_names(&made, how.move_files)?;
         Ok(Some(id))
+    }
+
+    /// Other tasks write between the two steps.
+    fn ingest_in_steps(&self, args: &[IngestExternalFileArg]) -> pumice::Result<()> {
+        let staged = self.db.prepare_file_ingestion(args)?;
+        pumice_port::thread::sleep(STEP_PAUSE);
+        self.tally.add(Count::Staged, 1);
+        self.db.commit_file_ingestion_handles(vec![staged])
     }
 
     /// Ingests new keys into a side family that no other task uses meanwhile; creates one if there

@@ -42,6 +42,7 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
     draw_tables(&mut rng.clone(), &mut plan.settings);
     draw_logs_and_memory(&mut rng.clone(), &mut plan);
+    draw_blobs(&mut rng.clone(), &mut plan.settings);
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");
@@ -131,6 +132,26 @@ fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
         changed = universal(changed, &mut draw);
     }
     *settings = changed;
+}
+
+/// Draws whether there are blob files, and which values go to them, from a copy as well.
+fn draw_blobs(rng: &mut Rng, settings: &mut Settings) {
+    let mut rng = rng.fork().fork().fork();
+    if !rng.one_in(3) {
+        return;
+    }
+    let mut draw = |values: &[&'static str]| values[rng.uniform(values.len() as u64) as usize];
+    *settings = settings
+        .clone()
+        .with("enable_blob_files", "true")
+        .with("min_blob_size", draw(&["0", "20", "40"]))
+        .with("blob_file_size", draw(&["300", "3000", "268435456"]))
+        .with("blob_compression_type", draw(&["kNoCompression", "kLZ4Compression"]))
+        .with("blob_file_starting_level", draw(&["0", "0", "1"]))
+        .with("blob_compaction_readahead_size", draw(&["0", "1000"]))
+        .with("enable_blob_garbage_collection", draw(&["true", "true", "false"]))
+        .with("blob_garbage_collection_age_cutoff", draw(&["0.25", "0.5", "1.0"]))
+        .with("blob_garbage_collection_force_threshold", draw(&["1.0", "0.5"]));
 }
 
 /// Universal compaction of any kind; compaction by age has tests of its own.

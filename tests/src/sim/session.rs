@@ -400,6 +400,15 @@ impl Session {
         self.db.close()
     }
 
+    /// Blob files of the versions of all families.
+    fn live_blobs(&self) -> u64 {
+        let of = |family: &ColumnFamily| {
+            self.db.property_int_cf(family, "rocksdb.num-blob-files").unwrap_or(0)
+        };
+        let side: u64 = self.side_handles.lock().values().map(of).sum();
+        self.families.iter().map(of).sum::<u64>() + side
+    }
+
     /// After a clean close and open: no obsolete file is left.
     ///
     /// # Errors
@@ -415,19 +424,29 @@ impl Session {
             let manifests = names.iter().filter(|name| name.starts_with("MANIFEST-")).count();
             let is_live = |name: &str| live.iter().any(|file| file.name.ends_with(name));
             extra = names
-                .into_iter()
+                .iter()
                 .filter(|name| {
                     (name.ends_with(".sst") && !is_live(name))
                         || name.ends_with(".dbtmp")
                         || (name.starts_with("MANIFEST-") && manifests > 1)
                 })
+                .cloned()
                 .collect();
+            let blobs = extra_blobs(&names, self.live_blobs());
+            extra.extend(blobs.1);
             if extra.is_empty() {
                 self.count(Count::Listings);
+                self.tally.add(Count::Blobs, blobs.0);
                 return Ok(());
             }
             pumice_port::thread::sleep(HEAL_PAUSE);
         }
         Err(Failure::new(Kind::Wrong, format!("files that are not needed: {extra:?}")))
     }
+}
+
+/// How many blob files a listing has, and a complaint if those are more than the `live` ones.
+fn extra_blobs(names: &[String], live: u64) -> (u64, Option<String>) {
+    let found = names.iter().filter(|name| name.ends_with(".blob")).count() as u64;
+    (found, (found > live).then(|| format!("{found} blob files where {live} are live")))
 }

@@ -87,6 +87,8 @@ pub enum Count {
     Ddl,
     /// Ingestions acknowledged.
     Ingested,
+    /// Ingestions that were prepared, to be committed later.
+    Staged,
     /// Ingestions behind all other data acknowledged.
     Behind,
     /// Ingestions refused, as their options allow.
@@ -99,6 +101,8 @@ pub enum Count {
     Closes,
     /// Directory listings without a file too many.
     Listings,
+    /// Blob files in such listings.
+    Blobs,
     /// Transactions committed.
     Transactions,
     /// Transactions that ended without effect.
@@ -110,7 +114,7 @@ pub enum Count {
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 21] = [
+pub const COUNTS: [(Count, &str); 23] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -122,12 +126,14 @@ pub const COUNTS: [(Count, &str); 21] = [
     (Count::Upkeep, "upkeep"),
     (Count::Ddl, "ddl"),
     (Count::Ingested, "ingested"),
+    (Count::Staged, "staged"),
     (Count::Behind, "behind"),
     (Count::Refused, "refused"),
     (Count::Moves, "moves"),
     (Count::Copies, "copies"),
     (Count::Closes, "closes"),
     (Count::Listings, "listings"),
+    (Count::Blobs, "blobs"),
     (Count::Transactions, "transactions"),
     (Count::TransactionsRefused, "transactions_refused"),
     (Count::Prepared, "prepared"),

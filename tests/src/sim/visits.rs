@@ -46,15 +46,18 @@ impl Session {
         for (cf, family) in self.families.iter().enumerate() {
             let right = super::reads::scan(&self.db, family, &reads, false)
                 .map_err(|e| Failure::new(Kind::Wrong, format!("reading: {e}")))?;
+            let mut of_blobs = rng.clone().fork();
             for fault in [Fault::Eio, Fault::BitFlip] {
-                let skip = rng.uniform(6);
-                self.fs.add_fault(FaultRule::once(FaultOp::Read, "*.sst", skip, fault));
-                let found = super::reads::scan(&self.db, family, &reads, rng.one_in(2));
-                self.fs.clear_faults();
-                self.tally.add(Count::Reads, 1);
-                if found.is_ok_and(|found| found != right) {
-                    let text = format!("family {cf}: a wrong scan without an error, {fault:?}");
-                    return Err(Failure::new(Kind::Wrong, text));
+                for (files, rng) in [("*.sst", &mut *rng), ("*.blob", &mut of_blobs)] {
+                    let skip = rng.uniform(6);
+                    self.fs.add_fault(FaultRule::once(FaultOp::Read, files, skip, fault));
+                    let found = super::reads::scan(&self.db, family, &reads, rng.one_in(2));
+                    self.fs.clear_faults();
+                    self.tally.add(Count::Reads, 1);
+                    if found.is_ok_and(|found| found != right) {
+                        let text = format!("family {cf}: a wrong scan without an error, {fault:?}");
+                        return Err(Failure::new(Kind::Wrong, text));
+                    }
                 }
             }
         }

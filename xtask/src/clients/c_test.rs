@@ -1,8 +1,8 @@
 //! `cargo xtask clients c_test`: RocksDB's own test program of its C interface, on our library.
 //!
 //! The sources come with crates from crates.io and are never committed: those of 11.8.1 and of
-//! 11.12. Each is compiled as it is against `target/capi` and must pass to its end. RocksDB's headers and ours must compile together, whichever
-//! comes first.
+//! 11.12. Each is compiled as it is against `target/capi` and must pass to its end. RocksDB's
+//! headers and ours must compile together, whichever comes first.
 //!
 //! `--valgrind` runs the same programs under valgrind: an invalid access, a use of what was never
 //! written, or memory that nothing points to at the end fails the command. Takes minutes.

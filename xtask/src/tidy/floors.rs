@@ -46,6 +46,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("io-uring", &["port"]),
     ("loom", &["port"]),
     ("libloading", &["peer", "tests"]),
+    ("libmimalloc-sys", &["port"]),
     ("mimalloc", &["cli"]),
     ("zstd-safe", &["compress", "wal"]),
     ("zstd-sys", &["compress"]),

@@ -29,5 +29,5 @@ pub use internal::{
 };
 pub use internal_order::InternalKeyComparator;
 pub use numbers::*;
-pub use timestamped::{BYTEWISE_U64_TS, REVERSE_BYTEWISE_U64_TS, U64_TS_LEN};
+pub use timestamped::{BYTEWISE_U64_TS, REVERSE_BYTEWISE_U64_TS, U64_TS_LEN, U64_TS_SUFFIX};
 pub use user::UserKey;

@@ -28,6 +28,9 @@ pub const BYTEWISE_U64_TS: &str = "leveldb.BytewiseComparator.u64ts";
 /// Example: that of [`BYTEWISE_U64_TS`].
 pub const REVERSE_BYTEWISE_U64_TS: &str = "rocksdb.ReverseBytewiseComparator.u64ts";
 
+/// What ends the names of orders whose timestamps are little-endian numbers of 64 bits. Persisted.
+pub const U64_TS_SUFFIX: &str = ".u64ts";
+
 /// Bytes of a timestamp of the built-in orders.
 pub const U64_TS_LEN: usize = size_of::<u64>();
 
@@ -86,7 +89,8 @@ struct Bare(Arc<dyn CustomComparator>);
 
 impl CustomComparator for Bare {
     fn name(&self) -> &str {
-        self.0.name()
+        let name = self.0.name();
+        name.strip_suffix(U64_TS_SUFFIX).unwrap_or(name)
     }
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.0.compare_without_timestamp(a, b)

@@ -14,7 +14,9 @@ c_api! {
         options.changed();
     }
 
-    fn rocksdb_readoptions_set_snapshot(options: &mut ReadOptions, snapshot: Option<&GivenSnapshot>) {
+    fn rocksdb_readoptions_set_snapshot(
+        options: &mut ReadOptions, snapshot: Option<&GivenSnapshot>
+    ) {
         options.values.set_snapshot(snapshot.and_then(|snapshot| snapshot.0.clone()));
     }
 

@@ -142,7 +142,9 @@ c_api! {
         New(GivenSnapshot(db.snapshot()))
     }
 
-    fn rocksdb_transactiondb_release_snapshot(_db: Unused<Database>, snapshot: Taken<GivenSnapshot>) {
+    fn rocksdb_transactiondb_release_snapshot(
+        _db: Unused<Database>, snapshot: Taken<GivenSnapshot>
+    ) {
         drop(snapshot);
     }
 

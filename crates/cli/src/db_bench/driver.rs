@@ -525,7 +525,7 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
     };
     let compressed = value * flags.compression_ratio;
     println!(
-        "Keys:       {} bytes each (+ 0 bytes user-defined timestamp)\n\
+        "Keys:       {} bytes each (+ {} bytes user-defined timestamp)\n\
          Values:     {} {average} each ({} bytes after compression)\n\
          {distribution}Entries:    {num}\n\
          Prefix:    {} bytes\n\
@@ -535,6 +535,7 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
          Write rate: {} bytes/second\n\
          Read rate: {} ops/second",
         flags.key_size,
+        flags.user_timestamp_size,
         lengths.mean(),
         (compressed + 0.5) as i64,
         flags.prefix_size,

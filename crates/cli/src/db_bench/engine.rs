@@ -12,6 +12,7 @@ use super::stats_history::Sample;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// Result with the engine's text for the user.
 pub type Result<T> = std::result::Result<T, String>;
@@ -61,6 +62,26 @@ pub struct TableFile {
     pub name: String,
     /// The file's length in bytes.
     pub bytes: u64,
+}
+
+/// A compaction that another process could do.
+#[derive(Clone, Debug)]
+pub struct CompactionInput {
+    /// Table files.
+    pub files: usize,
+    /// Entries in them.
+    pub keys: u64,
+    /// What the worker is given.
+    pub text: Vec<u8>,
+}
+
+/// How such a compaction ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenAndCompact {
+    /// With that many files of that many bytes together.
+    Done(u64, u64),
+    /// It was cancelled, in the engine's words.
+    Canceled(String),
 }
 
 /// Found keys of a multi-get and their bytes (keys and values).
@@ -235,6 +256,21 @@ pub trait BenchDb: Send + Sync + 'static {
     /// How the statistics grew, period by period.
     fn stats_history(&self) -> Result<Vec<Sample>> {
         Err("Not implemented: this engine has no GetStatsHistory".into())
+    }
+    /// What a compaction service would be told of a compaction of all tables of the default column
+    /// family into `level`.
+    fn compaction_input(&self, _level: usize) -> Result<CompactionInput> {
+        Err("Not implemented: our binding of this engine lacks OpenAndCompact".into())
+    }
+    /// Does that compaction as a worker does it, into the directory `output`; ends it when `cancel`
+    /// is over.
+    fn open_and_compact(
+        &self,
+        _output: &Path,
+        _input: &CompactionInput,
+        _cancel: Option<Duration>,
+    ) -> Result<OpenAndCompact> {
+        Err("Not implemented: our binding of this engine lacks OpenAndCompact".into())
     }
     /// Backs up into `to`, where older backups are removed first; `rate` limits what is read and
     /// written, bytes per second, 0 for no limit.

@@ -56,8 +56,15 @@ flag_table! {
     use_secondary_db: bool = false,
         "Open a secondary instance: another process may be writing to the database";
     secondary_path: PathBuf = "",
-        "Where a secondary instance puts its info log; default: dbbench_secondary next to the \
-         database";
+        "Where a secondary instance puts its info log, and openandcompact its output; default: \
+         dbbench_secondary next to the database";
+    openandcompact_test_cancel_on_odd: bool = false,
+        "The first, third, .. openandcompact is cancelled";
+    openandcompact_cancel_after_millseconds: u32 = 1,
+        "After how many milliseconds openandcompact_test_cancel_on_odd cancels";
+    user_timestamp_size: i32 = 0, "Number of bytes in a user-defined timestamp: 0 or 8";
+    read_with_latest_user_timestamp: bool = true,
+        "Reads use the next timestamp; otherwise a random one of the past";
     secondary_update_interval: i32 = 5,
         "A secondary instance catches up every N seconds; 0: never";
     build_info: bool = false, "Print the version and do nothing else";

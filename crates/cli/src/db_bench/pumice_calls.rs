@@ -5,10 +5,12 @@
 use super::engine::{self, Hits, Result};
 use super::families::Families;
 use super::pumice_engine::{PumiceDb, text};
+use super::user_times::{ReadTimes, UserTimes};
 use pumice::{
     ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, ReadOptions, WriteBatch,
     WriteOptions,
 };
+use std::sync::Arc;
 
 /// A worker's handles, with the one that it uses.
 struct Handles {
@@ -40,13 +42,21 @@ pub struct PumiceWriter {
     options: WriteOptions,
     batch: WriteBatch,
     handles: Handles,
+    times: Option<Arc<UserTimes>>,
 }
 
 impl PumiceWriter {
     /// A writer to `db`.
     pub fn new(db: &PumiceDb, options: WriteOptions) -> Self {
         let handles = Handles::new(db);
-        PumiceWriter { db: db.db.clone(), options, batch: WriteBatch::new(), handles }
+        let (batch, times) = (WriteBatch::new(), db.times.clone());
+        PumiceWriter { db: db.db.clone(), options, batch, handles, times }
+    }
+
+    /// Writes what `add` adds to a batch, which gets a timestamp.
+    fn timed(&mut self, add: impl FnOnce(&mut WriteBatch, &ColumnFamily)) -> Result<()> {
+        add(&mut self.batch, self.handles.selected());
+        engine::Writer::commit(self)
     }
 }
 
@@ -55,27 +65,50 @@ impl engine::Writer for PumiceWriter {
         self.handles.select(&self.db, family);
     }
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.times.is_some() {
+            return self.timed(|batch, cf| {
+                batch.put_cf(cf, key, value);
+            });
+        }
         self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        if self.times.is_some() {
+            return self.timed(|batch, cf| {
+                batch.merge_cf(cf, key, operand);
+            });
+        }
         self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
     }
     fn delete(&mut self, key: &[u8]) -> Result<()> {
+        if self.times.is_some() {
+            return self.timed(|batch, cf| {
+                batch.delete_cf(cf, key);
+            });
+        }
         self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn single_delete(&mut self, key: &[u8]) -> Result<()> {
+        if self.times.is_some() {
+            return self.timed(|batch, cf| {
+                batch.single_delete_cf(cf, key);
+            });
+        }
         self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn batch_put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.put_cf(self.handles.selected().id(), key, value);
+        self.batch.put_cf(self.handles.selected(), key, value);
     }
     fn batch_delete(&mut self, key: &[u8]) {
-        self.batch.delete_cf(self.handles.selected().id(), key);
+        self.batch.delete_cf(self.handles.selected(), key);
     }
     fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]) {
-        self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
+        self.batch.delete_range_cf(self.handles.selected(), begin, end);
     }
     fn commit(&mut self) -> Result<()> {
+        if let Some(times) = &self.times {
+            self.db.set_timestamps(&mut self.batch, &times.of_write()).map_err(text)?;
+        }
         let written = self.db.write_opt(&self.options, &mut self.batch);
         self.batch.clear();
         written.map_err(text)
@@ -93,13 +126,23 @@ pub struct PumiceReader {
     handles: Handles,
     /// Operands that the next key is expected to have at most: as many as any had so far.
     operands_max: usize,
+    times: Option<ReadTimes>,
 }
 
 impl PumiceReader {
     /// A reader of `db`.
     pub fn new(db: &PumiceDb, options: ReadOptions) -> Self {
-        let (db, handles) = (db.db.clone(), Handles::new(db));
-        PumiceReader { db, options, handles, operands_max: 8 }
+        let (db, handles, times) = (db.db.clone(), Handles::new(db), &db.times);
+        let times = times.as_ref().map(ReadTimes::new);
+        PumiceReader { db, options, handles, operands_max: 8, times }
+    }
+
+    /// The next read is at its time.
+    #[inline]
+    fn tick(&mut self) {
+        if let Some(times) = &mut self.times {
+            self.options.timestamp = Some(times.next().to_vec());
+        }
     }
 }
 
@@ -113,6 +156,7 @@ impl engine::Reader for PumiceReader {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
+        self.tick();
         match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
             Ok(value) => Ok(value.map(|value| value.len())),
             Err(error) => Err(text(error)),
@@ -120,6 +164,7 @@ impl engine::Reader for PumiceReader {
     }
 
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.tick();
         value.clear();
         let found =
             self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
@@ -128,6 +173,7 @@ impl engine::Reader for PumiceReader {
     }
 
     fn operands(&mut self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.tick();
         let mut number = 0;
         let read = |at_most, number: &mut usize| {
             let how = GetMergeOperandsOptions::at_most(at_most);
@@ -149,6 +195,7 @@ impl engine::Reader for PumiceReader {
 
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
         let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
+        self.tick();
         let mut hits = Hits::default();
         for value in self.db.multi_get_opt(&self.options, &keys) {
             if let Some(value) = value.map_err(text)? {

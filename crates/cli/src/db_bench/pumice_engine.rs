@@ -11,12 +11,14 @@ use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOpt
 use super::families::Families;
 use super::flags::Flags;
 use super::integers::Uint64Comparator;
+use super::open_and_compact;
 use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
 use super::pumice_transactions::{self, Base};
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
-use pumice::options::{FileRules, parse_options_file};
+use super::user_times::{ReadTimes, UserTimes};
+use pumice::options::{CompactionServiceOptionsOverride, FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
 use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
 use pumice::{
@@ -33,6 +35,7 @@ use pumice_table::BlockCache;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The options of Pumice's databases.
 pub struct Pumice {
@@ -41,6 +44,7 @@ pub struct Pumice {
     files: Option<Arc<FileCounts>>,
     time: Arc<AtomicU64>,
     transactions: Option<TransactionKind>,
+    times: Option<Arc<UserTimes>>,
 }
 
 /// `--expire_style=compaction_filter`: removes what timeseries wrote too long ago.
@@ -114,6 +118,10 @@ impl Pumice {
             }
             options.cf.comparator = Comparator::Custom(Arc::new(Uint64Comparator));
         }
+        let times = UserTimes::wanted(flags)?.map(|(times, order)| {
+            options.cf.comparator = order;
+            times
+        });
         if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
             options.db.row_cache = Some(RowCache::new(bytes));
         }
@@ -150,7 +158,7 @@ impl Pumice {
         }
         let families = Families::new(flags)?;
         let transactions = pumice_transactions::wanted(flags)?;
-        Ok(Pumice { options, families, files, time, transactions })
+        Ok(Pumice { options, families, files, time, transactions, times })
     }
 }
 
@@ -164,6 +172,7 @@ impl Pumice {
             options: self.options.clone(),
             tracing: AtomicBool::new(false),
             time: Arc::clone(&self.time),
+            times: self.times.clone(),
         }
     }
 }
@@ -339,6 +348,8 @@ pub struct PumiceDb {
     /// The traces that the flags ask for are under way.
     tracing: AtomicBool,
     time: Arc<AtomicU64>,
+    /// Those of its keys, if they have some.
+    pub(super) times: Option<Arc<UserTimes>>,
 }
 
 impl BenchDb for PumiceDb {
@@ -430,6 +441,8 @@ impl BenchDb for PumiceDb {
     ) -> Result<PumiceCursor> {
         let mut options = read_options(settings, bounds);
         options.snapshot = settings.snapshot.then(|| self.db.snapshot());
+        let times = self.times.as_ref();
+        options.timestamp = times.map(|times| ReadTimes::new(times).next().to_vec());
         let cursor = self.db.cursor_opt(&options).map_err(text)?;
         Ok(PumiceCursor { cursor })
     }
@@ -504,6 +517,23 @@ impl BenchDb for PumiceDb {
     fn stats_history(&self) -> Result<Vec<Sample>> {
         let samples = self.db.get_stats_history(0, u64::MAX).into_iter();
         Ok(samples.map(|sample| (sample.time, sample.stats.into_iter().collect())).collect())
+    }
+
+    fn compaction_input(&self, level: usize) -> Result<engine::CompactionInput> {
+        open_and_compact::input(&self.db, &*self.options.db.file_system, level)
+    }
+
+    fn open_and_compact(
+        &self,
+        output: &Path,
+        input: &engine::CompactionInput,
+        cancel: Option<Duration>,
+    ) -> Result<engine::OpenAndCompact> {
+        let over = CompactionServiceOptionsOverride {
+            options: self.options.clone(),
+            ..CompactionServiceOptionsOverride::default()
+        };
+        open_and_compact::compact(&self.db, &over, output, input, cancel)
     }
 
     fn backup(&self, to: &Path, rate: u64) -> Result<()> {

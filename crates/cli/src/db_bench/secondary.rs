@@ -13,11 +13,15 @@ use std::time::Duration;
 
 /// Directory of the info log; None if the databases are not secondaries.
 pub fn info_log_dir(flags: &Flags, db: &Path) -> Option<PathBuf> {
-    let beside = || match flags.secondary_path.as_os_str().is_empty() {
+    flags.use_secondary_db.then(|| secondary_dir(flags, db))
+}
+
+/// `--secondary_path`, or its default beside the database.
+pub fn secondary_dir(flags: &Flags, db: &Path) -> PathBuf {
+    match flags.secondary_path.as_os_str().is_empty() {
         true => db.with_file_name("dbbench_secondary"),
         false => flags.secondary_path.clone(),
-    };
-    flags.use_secondary_db.then(beside)
+    }
 }
 
 #[derive(Default)]

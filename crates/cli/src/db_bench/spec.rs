@@ -155,6 +155,7 @@ pub const SPECS: &[Spec] = &[
     Spec { single: true, ..workers("verifychecksum", Work::VerifyChecksum) },
     Spec { single: true, ..workers("verifyfilechecksums", Work::VerifyFileChecksums) },
     spec("verify", Action::Verify),
+    Spec { single: true, ..workers("openandcompact", Work::OpenAndCompact) },
     Spec { single: true, ..workers("backup", Work::Backup) },
     Spec { single: true, ..workers("restore", Work::Restore) },
     workers("crc32c", Work::Checksum(ChecksumType::Crc32c)),
@@ -175,9 +176,6 @@ pub const SPECS: &[Spec] = &[
     spec("cache_report_problems", Action::CacheProblems),
     spec("block_cache_entry_stats", Action::Property("rocksdb.block-cache-entry-stats")),
 ];
-
-/// Benchmarks of RocksDB's that are not built, with the feature they need.
-pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact that is resumed")];
 
 /// The names that `--help` lists.
 pub fn names() -> String {
@@ -319,13 +317,7 @@ pub fn parse(text: &str) -> Result<Entry, String> {
         None => (text, ""),
     };
     let Some(spec) = SPECS.iter().find(|spec| spec.name == name) else {
-        let missing = MISSING.iter().find(|(missing, _)| *missing == name);
-        return Err(match missing {
-            Some((_, feature)) => format!(
-                "benchmark '{name}' of RocksDB's db_bench is not supported yet: it needs {feature}"
-            ),
-            None => format!("unknown benchmark '{name}'"),
-        });
+        return Err(format!("unknown benchmark '{name}'"));
     };
     let (mut repeats, mut warmups) = (1, 0);
     for part in suffix.split('-').filter(|part| !part.is_empty()) {
@@ -356,13 +348,7 @@ mod tests {
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
         assert_eq!(parse("readseq[X2]").unwrap().repeats, 2);
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
-        let error = parse("openandcompact").unwrap_err();
-        assert!(
-            error.contains("'openandcompact'")
-                && error.ends_with("it needs OpenAndCompact that is resumed"),
-            "{error}"
-        );
-        assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));
+        assert_eq!(parse("openandcompact[X2]").unwrap().repeats, 2);
         for wrong in ["readseq[X0]", "readseq[3]", "readseq[X3", "readseq[X]", "flush[X2]"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -10,8 +10,8 @@ use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
 use super::{
-    cpu_work, deterministic, directory, mixgraph, operand_work, replay, scan_work, timeseries,
-    transaction_work,
+    cpu_work, deterministic, directory, mixgraph, open_and_compact, operand_work, replay,
+    scan_work, timeseries, transaction_work,
 };
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
@@ -85,6 +85,8 @@ pub enum Work {
     VerifyChecksum,
     /// Checksums of whole files.
     VerifyFileChecksums,
+    /// A compaction of all tables as a worker of a compaction service does it.
+    OpenAndCompact,
     /// A backup in an emptied backup directory.
     Backup,
     /// The newest backup into a directory.
@@ -188,6 +190,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
             Ok(())
         }
         Work::VerifyFileChecksums => verify_file_checksums(worker),
+        Work::OpenAndCompact => open_and_compact::run(worker),
         Work::Backup => {
             let db = worker.pick();
             let to = backup_directory(&worker.shared.flags);

@@ -47,9 +47,9 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "get",
         help: "Prints the value of a key",
-        usage: "<key> [--ttl]",
+        usage: "<key> [--ttl] [--read_timestamp=<uint64_ts>]",
         switches: &["ttl"],
-        values: &[],
+        values: &["read_timestamp"],
         run: with_ttl!(data::get),
     },
     Command {
@@ -64,9 +64,10 @@ pub const COMMANDS: &[Command] = &[
         name: "scan",
         help: "Prints the entries of a range, `key : value`",
         usage: "[--from] [--to] [--ttl] [--timestamp] [--max_keys=<N>] \
-                [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value]",
+                [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value] \
+                [--read_timestamp=<uint64_ts>]",
         switches: &["ttl", "timestamp", "no_value"],
-        values: &["from", "to", "max_keys", "start_time", "end_time"],
+        values: &["from", "to", "max_keys", "start_time", "end_time", "read_timestamp"],
         run: with_ttl!(data::scan),
     },
     Command {
@@ -220,9 +221,9 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "multi_get",
         help: "Prints the values of keys",
-        usage: "<key_1> <key_2> <key_3> ...",
+        usage: "<key_1> <key_2> <key_3> ... [--read_timestamp=<uint64_ts>]",
         switches: &[],
-        values: &[],
+        values: &["read_timestamp"],
         run: data::multi_get,
     },
     Command {
@@ -237,17 +238,17 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "get_entity",
         help: "Prints the columns of a key",
-        usage: "<key> [--ttl]",
+        usage: "<key> [--ttl] [--read_timestamp=<uint64_ts>]",
         switches: &["ttl"],
-        values: &[],
+        values: &["read_timestamp"],
         run: with_ttl!(entities::get_entity),
     },
     Command {
         name: "multi_get_entity",
         help: "Prints the columns of keys",
-        usage: "<key_1> <key_2> <key_3> ...",
+        usage: "<key_1> <key_2> <key_3> ... [--read_timestamp=<uint64_ts>]",
         switches: &[],
-        values: &[],
+        values: &["read_timestamp"],
         run: entities::multi_get_entity,
     },
     Command {
@@ -390,7 +391,6 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("fs_uri", "file systems by URI are not built"),
     ("get_write_unix_time", "when entries were written is not recorded"),
     ("leader_path", "opening as a follower is not built"),
-    ("read_timestamp", "ldb does not read keys with timestamps"),
     ("stderr_log_level", "backups have no info log"),
 ];
 

@@ -123,9 +123,11 @@ pub fn multi_get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     }
     let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
     let opened = it.open_read_only::<Db>()?;
+    let options = opened.at_read_time(it, ReadOptions::default());
+    let options = options.map_err(|error| format!("MultiGet failed: {error}"))?;
     let mut failed = false;
     for key in &keys {
-        match opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, key) {
+        match opened.db.get_cf_opt(&options, &opened.cf, key) {
             Ok(Some(value)) => drop(out.line(&[&show(&value, it.value_hex)])),
             Ok(None) => drop(out.line(&[b"Key not found: ", &show(key, it.key_hex)])),
             Err(error) => {
@@ -157,7 +159,9 @@ pub fn get<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
     };
     let key = it.key(key)?;
     let opened = it.open_read_only::<H>()?;
-    let Some(value) = opened.get(&key)? else {
+    let options = opened.at_read_time(it, ReadOptions::DEFAULT);
+    let options = options.map_err(|error| format!("Get failed: {error}"))?;
+    let Some(value) = opened.get(&options, &key)? else {
         return Err("Get failed: NotFound: ".into());
     };
     out.line(&[&show(&value, it.value_hex)]);
@@ -171,6 +175,8 @@ pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     let no_value = it.arguments.flag("no_value");
     let times = it.times()?;
     let opened = it.open_read_only::<H>()?;
+    let options = opened.at_read_time(it, options);
+    let options = options.map_err(|error| format!("Scan failed: {error}"))?;
     let mut cursor = opened.first(&options)?;
     times.print_head("Scanning", out);
     // Like RocksDB's, it checks the limit after an entry.
@@ -179,10 +185,11 @@ pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     while count < limit && cursor.key().is_some() {
         let (key, value, time) = H::entry(&cursor)?;
         if times.contains(time) {
-            let (when, key) = (times.shown(time), show(key, it.key_hex));
+            let when = times.shown(time);
             let read_on = match no_value {
-                true => out.line(&[when.as_bytes(), &key]),
+                true => out.line(&[when.as_bytes(), &show(key, it.key_hex)]),
                 false => {
+                    let key = opened.shown_key(&cursor, key, it.key_hex);
                     let value = opened.shown(&cursor, value, it.value_hex);
                     out.line(&[when.as_bytes(), &key, b" : ", &value])
                 }
@@ -209,7 +216,7 @@ pub fn dump<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     it.print_stats(&opened, out);
     let is_whole = !it.arguments.has("from") && !it.arguments.has("to") && limit == u64::MAX;
     it.progress.meter().expect(if is_whole { it.table_bytes() } else { 0 });
-    let mut cursor = opened.first(&options)?;
+    let mut cursor = opened.first(&opened.at_newest(options))?;
     let mut tally = Tally::new(it);
     let mut parts = times.parts();
     if tally.prints_entries() {
@@ -223,7 +230,8 @@ pub fn dump<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
             }
             tally.add(key, value, out);
             if tally.prints_entries() {
-                let (when, key) = (times.shown(time), show(key, it.key_hex));
+                let when = times.shown(time);
+                let key = opened.shown_key(&cursor, key, it.key_hex);
                 let value = opened.shown(&cursor, value, it.value_hex);
                 if !out.line(&[when.as_bytes(), &key, b" ==> ", &value]) {
                     return Ok(());

@@ -7,7 +7,7 @@ use super::opened::Handle;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{parse, show, show_columns};
-use pumice::Db;
+use pumice::{Db, ReadOptions, Store};
 
 /// Name and value of a column.
 type Column = (Vec<u8>, Vec<u8>);
@@ -58,7 +58,9 @@ pub fn get_entity<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Fa
     };
     let key = it.key(key)?;
     let opened = it.open_read_only::<H>()?;
-    match opened.db.get_entity_cf(&opened.cf, key) {
+    let options = opened.at_read_time(it, ReadOptions::default());
+    let options = options.map_err(|error| format!("GetEntity failed: {error}"))?;
+    match Store::get_entity(&opened.db, &options, &opened.cf, &key) {
         Ok(Some(columns)) => drop(out.line(&[&show_columns(columns.iter(), it.value_hex)])),
         Ok(None) => return Err("GetEntity failed: NotFound: ".into()),
         Err(error) => return Err(format!("GetEntity failed: {}", failure(error))),
@@ -75,9 +77,12 @@ pub fn multi_get_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure
     }
     let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
     let opened = it.open_read_only::<Db>()?;
-    let asked: Vec<_> = keys.iter().map(|key| (&opened.cf, key)).collect();
+    let options = opened.at_read_time(it, ReadOptions::default());
+    let options = options.map_err(|error| format!("MultiGetEntity failed: {error}"))?;
+    let asked: Vec<_> = keys.iter().map(|key| (&opened.cf, &key[..])).collect();
     let mut failed = false;
-    for (key, found) in keys.iter().zip(opened.db.multi_get_entity_cf(&asked)) {
+    let answers = Store::multi_get_entity(&opened.db, &options, &asked);
+    for (key, found) in keys.iter().zip(answers) {
         let key = show(key, it.key_hex);
         match found {
             Ok(Some(columns)) => {

@@ -9,7 +9,7 @@ use super::manifest::{Family, ManifestState, current_manifest};
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use crate::text::{show_internal_key, show_stored};
+use crate::text::{show_stored, show_timed_key};
 use pumice::{BatchRecord, Db, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, internal_key, seek_key};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
     no_words(it, "idump")?;
     let key_hex_in = it.key_hex || it.arguments.flag("input_key_hex");
-    let (from, to) = (it.bound("from", key_hex_in)?, it.bound("to", key_hex_in)?);
+    let (from, mut to) = (it.bound("from", key_hex_in)?, it.bound("to", key_hex_in)?);
     // RocksDB's texts of this flag end with a stop here; it checks the limit after an entry.
     let limit = it.arguments.int("max_keys", ".")?.unwrap_or(-1);
     let limit = u64::try_from(limit).map_or(u64::MAX, |limit| limit.max(1));
@@ -44,8 +44,13 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     else {
         return Err(format!("Non-existing column family {}", it.family));
     };
+    if family.version.is_stripped() {
+        return Err("idump of a column family whose tables have lost the timestamps of keys".into());
+    }
     let mut sources = Sources::open(&*fs, &it.db, *id, family).map_err(failure)?;
     let order = family.version.comparator().clone();
+    let from = from.map(|key| order.user.at_newest(&key));
+    to = to.map(|key| order.user.at_newest(&key));
     sources.start(from.as_deref(), &order);
     let mut count = 0u64;
     while count < limit {
@@ -64,7 +69,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
             groups.add_internal(key.as_bytes(), value, out);
         } else if !count_only {
             let value = show_stored(key.as_bytes(), value, it.format());
-            let key = show_internal_key(key.as_bytes(), it.key_hex);
+            let key = show_timed_key(key.as_bytes(), it.key_hex, &order.user);
             if let Some(value) = value
                 && !out.line(&[&key, b" => ", &value])
             {

@@ -7,7 +7,7 @@ use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::show_plain;
-use pumice_base::{Comparator, Error, ErrorKind, InternalKeyComparator, Result};
+use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_key;
@@ -91,6 +91,8 @@ pub fn for_each_edit(
 struct Growing {
     name: String,
     comparator: Option<String>,
+    /// Its tables have keys without the timestamps of that order.
+    stripped: bool,
     log_number: u64,
     edits: Vec<VersionEdit>,
 }
@@ -112,8 +114,13 @@ impl ManifestState {
     /// The state without its families, and the families before the check that their files do not
     /// contradict each other.
     fn replay(fs: &dyn FileSystem, path: &Path) -> Result<(ManifestState, BTreeMap<u32, Growing>)> {
-        let grow =
-            |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
+        let grow = |name: String| Growing {
+            name,
+            comparator: None,
+            stripped: false,
+            log_number: 0,
+            edits: Vec::new(),
+        };
         let mut growing = BTreeMap::from([(0u32, grow("default".into()))]);
         let mut state = ManifestState {
             created: 1,
@@ -139,7 +146,10 @@ impl ManifestState {
                 growing.remove(&id);
             } else if let Some(family) = growing.get_mut(&id) {
                 family.log_number = edit.log_number.unwrap_or(family.log_number);
-                family.comparator = edit.comparator.clone().or(family.comparator.take());
+                if edit.comparator.is_some() {
+                    family.comparator.clone_from(&edit.comparator);
+                    family.stripped = edit.persist_user_defined_timestamps == Some(false);
+                }
                 family.edits.push(edit);
             }
             Ok(())
@@ -233,19 +243,12 @@ impl Places {
     /// Replays the MANIFEST at `path`.
     ///
     /// # Errors
-    /// As [`ManifestState::read`], but for files that overlap; NotSupported for keys with
-    /// timestamps.
+    /// As [`ManifestState::read`], but for files that overlap.
     pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Places> {
         let (state, growing) = ManifestState::replay(fs, path)?;
         let mut families = BTreeMap::new();
         for (id, family) in growing {
-            let (comparator, files) = family.builder()?;
-            // As the commands that open the database: nothing is changed there.
-            if Comparator::builtin(&comparator).is_some_and(|order| order.timestamp_size() > 0) {
-                return Err(Error::not_supported(format!(
-                    "comparator {comparator}: ldb does not read or write keys with timestamps"
-                )));
-            }
+            let (_, files) = family.builder()?;
             families.insert(id, (family.name.clone(), files));
         }
         Ok(Places { families, next_file_number: state.next_file_number })
@@ -265,7 +268,8 @@ impl Growing {
         })?;
         let deepest = self.edits.iter().filter_map(VersionEdit::max_level).max().unwrap_or(0);
         let levels = LEVELS.max(deepest + 1);
-        let empty = Version::empty(InternalKeyComparator::new(order), levels);
+        let stripped = self.stripped && order.timestamp_size() > 0;
+        let empty = Version::of_family(&order, stripped, levels);
         let mut builder = VersionBuilder::new(empty);
         for edit in &self.edits {
             builder.apply(edit)?;

@@ -44,17 +44,6 @@ pub enum Access {
     Write,
 }
 
-/// Refuses keys with timestamps: no command has a time to read or write at.
-fn check_order(options: &ColumnFamilyOptions) -> Result<(), Failure> {
-    match options.comparator.timestamp_size() {
-        0 => Ok(()),
-        _ => Err(format!(
-            "comparator {}: ldb does not read or write keys with timestamps",
-            options.comparator.name()
-        )),
-    }
-}
-
 impl Invocation {
     /// Opens for reading.
     pub fn open_read_only<H: Handle>(&self) -> Result<Opened<H>, Failure> {
@@ -113,7 +102,10 @@ impl Invocation {
     ) -> Result<Opened<H>, Failure> {
         let at = found.families.iter().position(|family| family.name == self.family);
         match at.and_then(|at| handles.into_iter().nth(at)) {
-            Some(cf) => Ok(Opened { db: store.db().clone(), store, cf }),
+            Some(cf) => {
+                let order = found.families[at.unwrap_or(0)].options.comparator.clone();
+                Ok(Opened { db: store.db().clone(), store, cf, order })
+            }
             None => Err(format!("Non-existing column family {}", self.family)),
         }
     }
@@ -147,7 +139,6 @@ impl Invocation {
             let mut options =
                 saved.map_or_else(ColumnFamilyOptions::default, |entry| entry.options.clone());
             self.apply_flags(&mut found.db, &mut options)?;
-            check_order(&options)?;
             found.families.push(ColumnFamilyDescriptor::new(name, options));
         }
         Ok(found)
@@ -219,9 +210,7 @@ impl Invocation {
             loaded.ignored.iter().find(|note| note.starts_with("comparator=")).cloned()
         };
         match loaded.as_ref().and_then(comparator) {
-            Some(comparator) => Err(format!(
-                "Not implemented: {comparator} is not built in (nor are user-defined timestamps)"
-            )),
+            Some(comparator) => Err(format!("Not implemented: {comparator} is not built in")),
             None => Ok(loaded),
         }
     }

@@ -7,12 +7,12 @@
 
 use std::path::Path;
 
-use super::Failure;
 use super::open::{Found, text as failure};
+use super::{Failure, Invocation};
 use crate::text::{show, show_columns};
 use pumice::{
-    ColumnFamily, Cursor as _, Db, DbIterator, DbWithTtl, Error, PinnedSlice, ReadOptions, Store,
-    TtlIterator, WideColumn, WriteBatch, WriteOptions,
+    ColumnFamily, Comparator, Cursor as _, Db, DbIterator, DbWithTtl, Error, PinnedSlice,
+    ReadOptions, Store, TtlIterator, WideColumn, WriteBatch, WriteOptions,
 };
 
 /// What an open returns: the handle, and the column families in the order of the options.
@@ -34,6 +34,8 @@ pub trait Handle: Store {
     fn open_as_secondary(found: &Found, path: &Path, beside: &Path) -> Opening<Self>;
     /// The database. Through it values of a database with `--ttl` have their times.
     fn db(&self) -> &Db;
+    /// The timestamp of the key that `cursor` is on; empty if there is none.
+    fn timestamp(cursor: &Self::Cursor) -> &[u8];
     /// What `cursor` is on.
     fn entry(cursor: &Self::Cursor) -> Result<Entry<'_>, Failure>;
     /// The columns that `cursor` is on, where the handle shows entities.
@@ -54,6 +56,9 @@ impl Handle for Db {
     }
     fn db(&self) -> &Db {
         self
+    }
+    fn timestamp(cursor: &DbIterator) -> &[u8] {
+        cursor.timestamp().unwrap_or_default()
     }
     fn entry(cursor: &DbIterator) -> Result<Entry<'_>, Failure> {
         Ok((cursor.key().unwrap_or_default(), cursor.value().unwrap_or_default(), None))
@@ -82,6 +87,10 @@ impl Handle for DbWithTtl {
     fn db(&self) -> &Db {
         DbWithTtl::db(self)
     }
+    /// Keys of values that expire have none.
+    fn timestamp(_: &TtlIterator) -> &[u8] {
+        &[]
+    }
     fn entry(cursor: &TtlIterator) -> Result<Entry<'_>, Failure> {
         match (cursor.value(), cursor.written_at()) {
             (Some(value), Some(time)) => Ok((cursor.key().unwrap_or_default(), value, Some(time))),
@@ -101,6 +110,8 @@ pub struct Opened<H> {
     pub db: Db,
     /// The column family that `--column_family` names.
     pub cf: ColumnFamily,
+    /// The order of its keys.
+    pub order: Comparator,
 }
 
 impl<H: Handle> Opened<H> {
@@ -110,8 +121,54 @@ impl<H: Handle> Opened<H> {
     }
 
     /// The value of `key`.
-    pub fn get(&self, key: &[u8]) -> Result<Option<PinnedSlice>, Failure> {
-        Store::get(&self.store, &ReadOptions::DEFAULT, &self.cf, key).map_err(failure)
+    pub fn get(&self, options: &ReadOptions, key: &[u8]) -> Result<Option<PinnedSlice>, Failure> {
+        Store::get(&self.store, options, &self.cf, key).map_err(failure)
+    }
+
+    /// `options` for reads at `--read_timestamp`, which keys with timestamps need.
+    pub fn at_read_time(
+        &self,
+        it: &Invocation,
+        options: ReadOptions,
+    ) -> Result<ReadOptions, Failure> {
+        let given = it.arguments.bytes("read_timestamp");
+        let has_times = self.order.timestamp_size() > 0;
+        let refuse = |does: &str, why: &str| {
+            Err(format!("Invalid argument: column family {does} while --read_timestamp is {why}."))
+        };
+        let enables = "enables user-defined timestamp";
+        match given {
+            None if has_times => refuse(enables, "not provided"),
+            Some(b"") if has_times => refuse(enables, "empty"),
+            None | Some(b"") => Ok(options),
+            Some(_) if !has_times => refuse("does not enable user-defined timestamps", "provided"),
+            Some(text) => {
+                let number =
+                    std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
+                let Some(time): Option<u64> = number else {
+                    let text = "Invalid argument: user provided timestamp is not a valid uint64 \
+                                value.";
+                    return Err(text.into());
+                };
+                Ok(ReadOptions { timestamp: Some(time.to_le_bytes().to_vec()), ..options })
+            }
+        }
+    }
+
+    /// `options` for reads of what is newest.
+    pub fn at_newest(&self, options: ReadOptions) -> ReadOptions {
+        let size = self.order.timestamp_size();
+        ReadOptions { timestamp: (size > 0).then(|| vec![0xff; size]), ..options }
+    }
+
+    /// The `key` that `cursor` is on, with its timestamp if it has one.
+    pub fn shown_key(&self, cursor: &H::Cursor, key: &[u8], hex: bool) -> Vec<u8> {
+        let key = show(key, hex);
+        match H::timestamp(cursor) {
+            b"" => key,
+            time => [&key, &b"|timestamp:"[..], self.order.timestamp_to_string(time).as_bytes()]
+                .concat(),
+        }
     }
 
     /// A cursor at the first entry.

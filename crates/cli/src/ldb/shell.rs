@@ -10,7 +10,7 @@ use super::opened::{Handle, Opened};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{parse, show};
-use pumice::WriteBatch;
+use pumice::{ReadOptions, WriteBatch};
 
 const HELP: &str = "get <key>\nput <key> <value>\ndelete <key>\n";
 
@@ -36,7 +36,7 @@ fn answer_lines<H: Handle>(
             [b"help"] => out.text(HELP),
             [b"get", key] => {
                 let bytes = parse(key, it.key_hex)?;
-                match opened.get(&bytes)? {
+                match opened.get(&ReadOptions::DEFAULT, &bytes)? {
                     Some(value) => {
                         let shown = show(&value, it.value_hex);
                         out.line(&[&show(&bytes, it.key_hex), b" ==> ", &shown]);

@@ -49,6 +49,10 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --compression_max_dict_buffer_bytes, --compression_use_zstd_finalize_dict
                                  Dictionaries
     --compression_parallel_threads=<n>  Threads that compress
+    --compression_max_compressed_bytes_per_kb=<n>
+                                 Blocks of 1024 bytes that do not get this small stay as they are
+    --block_based_table_options=<name=value;..>
+                                 Options of the tables, as in an OPTIONS file
     --verify_compression         Decompress every block and compare
 ";
 
@@ -84,11 +88,9 @@ pub const KNOWN: Known<'_> = Known {
 
 /// Flags of RocksDB's sst_dump (7.8 to 11.9) whose feature is missing.
 pub const REFUSED: &[(&str, &str)] = &[
-    ("block_based_table_options", "options of tables as one text"),
     ("compression_auto_skip", "a codec that passes over blocks"),
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
     ("compression_manager", "compression managers"),
-    ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
     ("env_uri", "environments by URI"),
     ("fs_uri", "file systems by URI"),
     ("json", "output as JSON"),

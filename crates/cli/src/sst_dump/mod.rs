@@ -10,7 +10,7 @@ use crate::arguments::{self, Arguments, Flag, Wrong};
 use crate::nearest::hint;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
-use crate::text::{Format, parse, show_internal_key, show_stored};
+use crate::text::{Format, parse, show_internal_key, show_stored, show_timed_key};
 use flags::{KNOWN, REFUSED};
 
 pub use flags::USAGE;
@@ -381,12 +381,10 @@ pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let number = filename::parse(&name).map_or(0, |(number, _)| number);
     let file = fs.open_random(path)?;
     let size = file.len();
-    let wanted = Table::read_properties(Arc::clone(&file), size)?.comparator;
-    let comparator = match wanted.as_str() {
-        "" => Comparator::default(),
-        name => Comparator::builtin(name)
-            .filter(|order| order.timestamp_size() == 0)
-            .ok_or_else(|| Error::not_supported(format!("comparator {wanted} is not built in")))?,
+    let properties = Table::read_properties(Arc::clone(&file), size)?;
+    let comparator = match properties.user_timestamps_persisted {
+        0 => named_order(&properties.comparator)?.without_timestamps(),
+        _ => named_order(&properties.comparator)?,
     };
     let context = TableReadContext {
         comparator: InternalKeyComparator::new(comparator),
@@ -394,6 +392,15 @@ pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
         ..TableReadContext::default()
     };
     Table::open(context, file, size)
+}
+
+/// The order of that name.
+fn named_order(name: &str) -> Result<Comparator> {
+    let missing = || Error::not_supported(format!("comparator {name} is not built in"));
+    match name {
+        "" => Ok(Comparator::default()),
+        name => Comparator::builtin(name).ok_or_else(missing),
+    }
 }
 
 /// Processes a file. False: its properties are not those that are wanted.
@@ -457,8 +464,10 @@ impl Request {
 impl Range {
     /// The walk ends before this user key.
     fn ends_before(&self, order: &InternalKeyComparator, key: UserKey<'_>) -> bool {
-        let is_behind =
-            |end: &Vec<u8>| order.user.compare(key, UserKey::new(end)) != Ordering::Less;
+        let is_behind = |end: &Vec<u8>| {
+            let end = order.user.at_newest(end);
+            order.user.compare(key, UserKey::new(&end)) != Ordering::Less
+        };
         let prefix = self.from.as_ref().filter(|_| self.is_prefix);
         self.to.as_ref().is_some_and(is_behind)
             || prefix.is_some_and(|prefix| !key.as_bytes().starts_with(prefix))
@@ -521,8 +530,14 @@ fn walk(
         readahead_size: range.readahead_bytes,
         ..Default::default()
     });
+    // Keys that have lost their timestamps are shown with the oldest one.
+    let named = named_order(&table.properties().comparator)?;
+    let lost = vec![0; named.timestamp_size() - order.user.timestamp_size()];
     match &range.from {
-        Some(from) => iter.seek(InternalKey::new(&seek_key(from, MAX_SEQUENCE))),
+        Some(from) => {
+            let from = order.user.at_newest(from);
+            iter.seek(InternalKey::new(&seek_key(&from, MAX_SEQUENCE)));
+        }
         None => iter.seek_to_first(),
     }
     let mut count = 0u64;
@@ -532,7 +547,9 @@ fn walk(
         }
         count += 1;
         if let Some(out) = &mut out {
-            let key = show_internal_key(iter.key().as_bytes(), format.key_hex);
+            let ikey = iter.key();
+            let key = [ikey.user_key().as_bytes(), &lost, &ikey.trailer().to_le_bytes()].concat();
+            let key = show_timed_key(&key, format.key_hex, &named);
             if let Some(value) = show_stored(iter.key().as_bytes(), iter.value(), format)
                 && !out.line(&[&key, b" => ", &value])
             {

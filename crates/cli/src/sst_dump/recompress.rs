@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice::{CompressionOptions, CompressionType};
+use pumice::{CompressionOptions, CompressionType, Options};
 use pumice_base::Result;
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
 use pumice_port::helpers::HelperPool;
@@ -35,6 +35,8 @@ pub const VALUES: &[&str] = &[
     "compression_max_dict_buffer_bytes",
     "compression_parallel_threads",
     "compression_strategy",
+    "compression_max_compressed_bytes_per_kb",
+    "block_based_table_options",
 ];
 
 /// Default block size of RocksDB's tool.
@@ -55,9 +57,28 @@ pub struct Trials {
     codecs: Vec<CompressionType>,
     levels: Vec<i32>,
     options: CompressionOptions,
-    block_bytes: usize,
-    verify: bool,
-    compress_index: bool,
+    table: TableOptions,
+}
+
+/// The options of the tables that are built: those of `--block_based_table_options`, changed by the
+/// other flags.
+fn table_options(arguments: &Arguments) -> std::result::Result<TableOptions, String> {
+    let mut options = Options::default();
+    options.tables().block_size = BLOCK_BYTES;
+    if let Some(text) = arguments.text("block_based_table_options")? {
+        let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+        let set = options.set("block_based_table_factory", &format!("{{{inner}}}"));
+        set.map_err(|error| format!("block_based_table_options: {error}"))?;
+    }
+    let table = options.tables().to_table_options();
+    let mut table = table.map_err(|error| error.to_string())?;
+    for flag in ["block_size", "set_block_size"] {
+        table.block_size = arguments.number(flag)?.unwrap_or(table.block_size);
+    }
+    table.verify_compression |= arguments.flag("verify_compression");
+    let compress = arguments.switch("enable_index_compression");
+    table.enable_index_compression = compress.unwrap_or(table.enable_index_compression);
+    Ok(table)
 }
 
 impl Trials {
@@ -100,13 +121,10 @@ impl Trials {
         if !(0..=4).contains(&options.strategy) {
             return Err("compression_strategy must be from 0 to 4".to_string());
         }
-        let block_bytes = match arguments.number("set_block_size")? {
-            Some(bytes) => bytes,
-            None => arguments.number("block_size")?.unwrap_or(BLOCK_BYTES),
-        };
-        let verify = arguments.flag("verify_compression");
-        let compress_index = arguments.switch("enable_index_compression").unwrap_or(true);
-        Ok(Trials { codecs, levels, options, block_bytes, verify, compress_index })
+        if let Some(limit) = arguments.number("compression_max_compressed_bytes_per_kb")? {
+            options.max_compressed_bytes_per_kb = limit;
+        }
+        Ok(Trials { codecs, levels, options, table: table_options(arguments)? })
     }
 
     /// Tries all on `table`.
@@ -114,7 +132,7 @@ impl Trials {
     /// # Errors
     /// The errors of reading the table and of building another.
     pub fn run(&self, table: &Arc<Table>, out: &mut Output) -> Result<()> {
-        out.text(&format!("Block Size: {}\n", self.block_bytes));
+        out.text(&format!("Block Size: {}\n", self.table.block_size));
         for codec in &self.codecs {
             out.text(&format!("Compression: {:<24}\n", codec.option_name()));
             for level in &self.levels {
@@ -133,14 +151,8 @@ impl Trials {
         compression: CompressionType,
         compression_opts: CompressionOptions,
     ) -> Result<String> {
-        let options = TableOptions {
-            block_size: self.block_bytes,
-            verify_compression: self.verify,
-            enable_index_compression: self.compress_index,
-            ..TableOptions::default()
-        };
         let context = TableBuildContext {
-            table: Arc::new(options),
+            table: Arc::new(self.table.clone()),
             comparator: table.comparator().clone(),
             compression,
             compression_opts,

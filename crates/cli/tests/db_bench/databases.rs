@@ -375,3 +375,66 @@ fn file_operations_are_counted() {
     assert!(written[2] == 0 && appends[2] == 0 && opened[2] == 0 && reads[2] >= 1000, "{out}");
     assert!(!db_bench(dir.path(), "--num=10 --benchmarks=fillseq").good().contains("Num files"));
 }
+
+/// All tables, as a worker compacts them: the database keeps its own, and reads the same.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn tables_are_compacted_beside_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--db=there --num=3000 --seed=7 --write_buffer_size=65536 --disable_auto_compactions \
+         --secondary_path=beside --num_levels=4 --openandcompact_test_cancel_on_odd \
+         --openandcompact_cancel_after_millseconds=0 --compression_type=none \
+         --benchmarks=filluniquerandom,flush,openandcompact[X2],levelstats,readrandom",
+    )
+    .good();
+    assert_eq!(out.matches(" files, 3000 keys\n").count(), 2, "{out}");
+    for words in [
+        "\n--- Run 1 (odd - will cancel) ---\n",
+        "\n--- Run 2 (even - normal) ---\n",
+        "\nOpenAndCompact status: OK\n",
+        "\nOutput: 1 files, average size: ",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    // Whether it was in time is not ours to say.
+    let first = out.split("--- Run 2").next().unwrap();
+    let ended = ["Fail to cancel compaction", "status: Result incomplete"];
+    assert!(ended.iter().any(|words| first.contains(words)), "{out}");
+    let tables = std::fs::read_dir(dir.path().join("beside/openandcompact_0")).unwrap();
+    let tables = tables.map(|file| file.unwrap());
+    let is_table = |file: &std::fs::DirEntry| file.path().extension().is_some_and(|x| x == "sst");
+    let tables: Vec<_> = tables.filter(is_table).collect();
+    assert!(tables.len() == 1 && tables[0].metadata().unwrap().len() > 300_000, "{tables:?}");
+    assert!(result(&out, "readrandom").ends_with("(3000 of 3000 found)"), "{out}");
+    let level = out.lines().find(|line| line.trim_start().starts_with("3 ")).unwrap();
+    assert_eq!(level.split_whitespace().nth(1), Some("0"), "{out}");
+    let wrong = "--benchmarks=fillseq,openandcompact --num=10 --secondary_path=dbbench/CURRENT";
+    assert!(db_bench(dir.path(), wrong).bad().contains("openandcompact"));
+}
+
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn keys_can_have_timestamps() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = "--num=1000 --seed=7 --user_timestamp_size=8 --merge_operator=put";
+    let run = "--benchmarks=filluniquerandom,flush,overwrite,mergerandom,readrandom,seekrandom,\
+               readseq,readreverse,multireadrandom,updaterandom,deleterandom,readrandom";
+    let out = db_bench(dir.path(), &format!("{run} {keys} --db=timed --batch_size=10")).good();
+    assert!(out.contains("(+ 8 bytes user-defined timestamp)"), "{out}");
+    for name in ["readrandom", "seekrandom", "multireadrandom"] {
+        let line = result(&out, name);
+        assert!(line.contains("(1000 of 1000 found)"), "{line}");
+    }
+    // The newest versions only, each once.
+    assert!(result(&out, "readseq").contains(" 1000 operations;"), "{out}");
+    // At times of the past some keys were not there yet.
+    let past = "--benchmarks=filluniquerandom,readrandom --noread_with_latest_user_timestamp";
+    let out = db_bench(dir.path(), &format!("{past} {keys} --db=past")).good();
+    let (_, found) = result(&out, "readrandom").rsplit_once('(').unwrap();
+    let found: u32 = found.split(' ').next().unwrap().parse().unwrap();
+    assert!((200..800).contains(&found), "{out}");
+    let error = db_bench(dir.path(), "--num=1 --user_timestamp_size=4").bad();
+    assert!(error.contains("Only 64 bits timestamps are supported."), "{error}");
+}

@@ -215,14 +215,15 @@ pub const ALL: &[Made] = &[
         name: "timestamps",
         text: "comparator=leveldb.BytewiseComparator.u64ts",
         timed: &["default"],
-        may: [May::Refuse("u64ts"), May::Refuse("u64ts"), May::Refuse("u64ts")],
+        // Nothing is written at a time.
+        may: [May::Either("imestamp"), May::Either("imestamp"), May::Either("imestamp")],
         ..PLAIN
     },
     Made {
         name: "timestamps-other",
         other: "comparator=leveldb.BytewiseComparator.u64ts",
         timed: &["other"],
-        may: [May::Refuse("u64ts"), May::Refuse("u64ts"), May::Refuse("u64ts")],
+        may: [May::Either("imestamp"), May::Either("imestamp"), May::Either("imestamp")],
         ..PLAIN
     },
     Made {
@@ -230,11 +231,7 @@ pub const ALL: &[Made] = &[
         text: "comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false;\
                allow_concurrent_memtable_write=false",
         timed: &["default"],
-        may: [
-            May::Refuse("persist_user_defined_timestamps"),
-            May::Refuse("u64ts"),
-            May::Refuse("u64ts"),
-        ],
+        may: [May::Either("imestamp"), May::Either("imestamp"), May::Either("imestamp")],
         ..PLAIN
     },
     Made {

@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings, SstFileWriter};
 
-use crate::made::{Contents, Made, May};
+use crate::made::{Contents, Made, May, PLAIN};
 
 /// How a command gets the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,7 +269,9 @@ pub fn contents(peer: &Peer, made: &Made, path: &Path) -> Result<Contents, Strin
     let (db, handles) = Db::open_cf(&options, path, &families, false).map_err(text)?;
     let mut contents = Contents::new();
     for (name, family) in names.iter().zip(&handles) {
-        let settings = ReadSettings { total_order_seek: true, ..ReadSettings::default() };
+        let timestamp = made.timed.contains(&&name[..]).then(|| vec![0xff; 8]);
+        let settings =
+            ReadSettings { total_order_seek: true, timestamp, ..ReadSettings::default() };
         let mut entries = db.iter(&ReadOptions::new(peer, &settings), family);
         entries.seek_to_first();
         while entries.valid() {
@@ -293,23 +295,22 @@ impl Original {
         let path = directory.database();
         made.make(peer, &path);
         let files = read_files(&path);
-        // Keys with timestamps are read with one; all tools refuse them before a byte changes.
+        // All tools refuse them before a byte changes.
         let refused = made.may.iter().all(|may| matches!(may, May::Refuse(_)));
         let contents = match refused {
             true => Contents::new(),
             false => contents(peer, made, &path).unwrap(),
         };
         let table = directory.0.join("x.sst");
-        if !made.timed.contains(&"default") {
-            let mut writer = SstFileWriter::new(&made.options(peer, &path)[0]);
-            writer.open(&table).unwrap();
-            let mut pairs = [(b"x1", b"1"), (b"x2", b"2")];
-            if made.name == "reverse" {
-                pairs.reverse();
-            }
-            pairs.iter().for_each(|(key, value)| writer.put(*key, *value).unwrap());
-            writer.finish().unwrap();
+        let plain = if made.timed.contains(&"default") { &PLAIN } else { made };
+        let mut writer = SstFileWriter::new(&plain.options(peer, &path)[0]);
+        writer.open(&table).unwrap();
+        let mut pairs = [(b"x1", b"1"), (b"x2", b"2")];
+        if made.name == "reverse" {
+            pairs.reverse();
         }
+        pairs.iter().for_each(|(key, value)| writer.put(*key, *value).unwrap());
+        writer.finish().unwrap();
         Original { files, contents, table }
     }
 }

@@ -7,6 +7,8 @@
 //! method that takes a position is one positioned system call.
 
 mod aligned;
+#[cfg(feature = "mimalloc")]
+pub mod allocator;
 pub mod c_memory;
 mod file;
 mod lock;

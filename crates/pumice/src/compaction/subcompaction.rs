@@ -125,6 +125,9 @@ impl JobContext {
 
     /// What may be dropped of keys with timestamps.
     fn times(&self) -> TimeBounds {
+        if self.version.is_stripped() {
+            return TimeBounds::default();
+        }
         TimeBounds {
             low: self.version.full_history_ts_low().cloned(),
             trim_above: self.manual.as_ref().and_then(|asked| asked.trim_above.clone()),
@@ -205,7 +208,7 @@ fn compact(
     let cpu = thread_cpu_nanos();
     let options = job.cf.options();
     let settings = CompactionSettings {
-        comparator: job.cf.icmp.clone(),
+        comparator: job.cf.table_keys.icmp.clone(),
         snapshots: job.snapshots.sequences.clone(),
         earliest_write_conflict_snapshot: job.snapshots.earliest_write_conflict,
         merge_operator: job.cf.merge_operator(),
@@ -224,11 +227,11 @@ fn compact(
         times: job.times(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
-    let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
+    let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
     let mut writer = Writer {
         job,
         cut: OutputCut::new(
-            job.cf.comparator().clone(),
+            job.cf.table_order().clone(),
             job.pick.grandparents.clone(),
             job.pick.target_output_file_size,
             job.pick.max_output_file_size,
@@ -250,7 +253,7 @@ fn compact(
     let counts = if job.version.blob_files().is_empty() {
         write_all(CompactionIterator::new(input, settings), &start, &mut writer)?.0
     } else {
-        let metered = Metered::new(input, job.cf.comparator().clone(), end);
+        let metered = Metered::new(input, job.cf.table_order().clone(), end);
         let entries = CompactionIterator::new(metered, settings);
         let (counts, metered) = write_all(entries, &start, &mut writer)?;
         blobs_in = metered.into_references();
@@ -388,20 +391,27 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
         ..TableReadOptions::default()
     };
     let tables = job.cf.tables();
+    let settings = job.env.db_options();
+    let direct = settings.use_direct_io_for_compaction_reads && !settings.use_direct_reads;
     let mut sources = Vec::new();
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table_at(file, 0)?.share()?.iter(&options)));
+                let table = match direct {
+                    true => tables.open_direct(file, 0)?,
+                    false => tables.table_at(file, 0)?.share()?,
+                };
+                sources.push(Source::Table(table.iter(&options)));
             }
         } else {
-            let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
-            sources.push(Source::Level(LevelIterator::new(
+            let level = Level::new(input.level, input.files.clone(), job.cf.table_order());
+            let iter = LevelIterator::new(
                 Arc::clone(&tables),
-                job.cf.icmp.clone(),
+                job.cf.table_keys.icmp.clone(),
                 Arc::new(level),
                 options.clone(),
-            )));
+            );
+            sources.push(Source::Level(iter.direct(direct)));
         }
     }
     Ok(sources)
@@ -422,7 +432,7 @@ impl Writer<'_> {
                 let same = last.len() == ikey.len() && last.user_key().has_bytes_of(key);
                 !same
                     && self.cut.before(key, self.counted_bytes(output, ikey, value))
-                    && !self.job.cf.comparator().same_user_key(last.user_key(), key)
+                    && !self.job.cf.table_order().same_user_key(last.user_key(), key)
             }
         };
         if split {
@@ -499,7 +509,7 @@ impl Writer<'_> {
         let Some(list) = &self.job.tombstones else { return Vec::new() };
         let (left, done) = tombstones::surviving(
             list,
-            self.job.cf.comparator(),
+            self.job.cf.table_order(),
             (self.low.as_deref().map(UserKey::new), high),
             &self.job.snapshots.sequences,
             &self.job.times(),

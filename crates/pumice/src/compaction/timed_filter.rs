@@ -46,6 +46,9 @@ impl CompactionFilter for Timed {
     fn filter_entity(&self, level: i32, key: &[u8], columns: &[WideColumn<'_>]) -> FilterDecision {
         self.time(|filter| filter.filter_entity(level, key, columns))
     }
+    fn filter_blob_by_key(&self, level: i32, key: &[u8]) -> Option<FilterDecision> {
+        self.time(|filter| filter.filter_blob_by_key(level, key))
+    }
     fn filter_merge_operand(&self, level: i32, key: &[u8], operand: &[u8]) -> bool {
         self.time(|filter| filter.filter_merge_operand(level, key, operand))
     }

@@ -96,7 +96,9 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::open_cf`]; InvalidArgument for a timestamp of another length and with
-    /// `avoid_flush_during_recovery`; NotSupported with FIFO compaction, which rewrites nothing.
+    /// `avoid_flush_during_recovery`; NotSupported with FIFO compaction, which rewrites nothing,
+    /// and with `persist_user_defined_timestamps=false`, where the times of what is in logs are
+    /// lost before it could be dropped.
     pub fn open_and_trim_history(
         options: &DbOptions,
         path: impl AsRef<Path>,
@@ -114,6 +116,10 @@ impl Db {
         for family in families.iter_mut().filter(|f| f.options.comparator.timestamp_size() > 0) {
             if family.options.comparator.timestamp_size() != time.len() {
                 return Err(Error::invalid_argument("Timestamp size mismatch"));
+            }
+            if family.options.strips_timestamps() {
+                let text = "OpenAndTrimHistory with persist_user_defined_timestamps=false";
+                return Err(Error::not_supported(text));
             }
             if family.options.compaction_style == CompactionStyle::Fifo {
                 return Err(Error::not_supported("OpenAndTrimHistory with FIFO compaction"));
@@ -247,8 +253,7 @@ impl At<'_> {
     /// The keys, without their timestamps, and values of a range.
     ///
     /// # Errors
-    /// As [`At::cursor`]; NotSupported with [`ReadOptions::iter_start_ts`] for a range with another
-    /// limit than a first key.
+    /// As [`At::cursor`].
     pub fn range<K>(&self, range: impl KeyBounds<K>) -> Result<Entries> {
         let limits = Limits::of(&range);
         let options = limits.bound(&self.read_options())?;

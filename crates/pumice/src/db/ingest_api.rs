@@ -10,6 +10,7 @@ use pumice_base::{Error, Result};
 use crate::db::api::Db;
 use crate::engine::export_family::ExportImportFilesMetadata;
 use crate::engine::open::ColumnFamilyDescriptor;
+use crate::engine::staged_ingestion::FileIngestionHandle;
 use crate::ingest::request::Request;
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::ColumnFamilyOptions;
@@ -60,14 +61,43 @@ impl Db {
     /// # Errors
     /// As [`Db::ingest_external_file`].
     pub fn ingest_external_files(&self, args: &[IngestExternalFileArg]) -> Result<()> {
-        let mut requests = Vec::with_capacity(args.len());
-        for arg in args {
+        self.inner().ingest(&self.requests(args)?)
+    }
+
+    fn requests<'a>(&self, args: &'a [IngestExternalFileArg]) -> Result<Vec<Request<'a>>> {
+        let request = |arg: &'a IngestExternalFileArg| {
             if !arg.column_family.belongs_to(&**self.inner()) {
                 return Err(Error::invalid_argument("column family handle of another database"));
             }
-            requests.push(Request { cf: Arc::clone(&arg.column_family.data), arg });
-        }
-        self.inner().ingest(&requests)
+            Ok(Request { cf: Arc::clone(&arg.column_family.data), arg })
+        };
+        args.iter().map(request).collect()
+    }
+
+    /// The first step of [`Db::ingest_external_files`]: checks the files and copies or links them
+    /// into the database's directory, while reads and writes go on. Nothing of them is visible
+    /// until [`Db::commit_file_ingestion_handles`], which then has little to do.
+    ///
+    /// # Errors
+    /// As [`Db::ingest_external_file`].
+    pub fn prepare_file_ingestion(
+        &self,
+        args: &[IngestExternalFileArg],
+    ) -> Result<FileIngestionHandle> {
+        self.inner().stage_ingestion(&self.requests(args)?)
+    }
+
+    /// The second step: the files of all `handles` become visible together. Those for one column
+    /// family count as the files of one call, in the order of the handles; they must have been
+    /// prepared with the same options. A handle does not keep the database open: after a close
+    /// there is nothing to commit.
+    ///
+    /// # Errors
+    /// As [`Db::ingest_external_file`]; InvalidArgument for a handle of another database and for
+    /// options that differ, NotSupported for several handles of a family one of which replaces a
+    /// range. All handles are then taken back.
+    pub fn commit_file_ingestion_handles(&self, handles: Vec<FileIngestionHandle>) -> Result<()> {
+        self.inner().commit_staged(handles)
     }
 
     /// Flushes a column family and makes the new directory `path` with its table files, as hard

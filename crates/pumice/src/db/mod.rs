@@ -9,6 +9,7 @@ mod calls;
 pub(crate) mod file_api;
 pub(crate) mod forms;
 mod ingest_api;
+pub(crate) mod multi_scan;
 pub(crate) mod replay;
 mod secondary_api;
 pub(crate) mod sst_file_reader;

@@ -97,7 +97,7 @@ impl SstFileReader {
         let file = fs.open_random(path)?;
         let context = TableReadContext {
             options: Arc::clone(&self.table_options),
-            comparator: self.cf.icmp.clone(),
+            comparator: self.cf.table_keys.icmp.clone(),
             prefix_extractor: self.options.cf.prefix_extractor.clone(),
             stats: self.cf.tables().receiver(0),
             skip_filters: true,
@@ -165,15 +165,16 @@ impl SstFileReader {
 fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
     let own: &ColumnFamilyOptions = &options.cf;
     let icmp = InternalKeyComparator::new(own.comparator.clone());
+    let order = InternalKeyComparator::new(own.table_order());
     let place = (&options.db.file_system, Path::new(""));
     let traces = Arc::new(Traces::new(Mark::new()));
     let open = OpenTables::new(&options.db, place, Default::default(), &traces);
-    let tables = TableCache::new(open, Arc::clone(table_options), icmp.clone(), (0, "", own));
+    let tables = TableCache::new(open, Arc::clone(table_options), order, (0, "", own));
     let first = Arc::new(SuperVersion {
         mem: new_memtable(own, &icmp, 1, 0, None),
         imm: Vec::new(),
         history: Vec::new(),
-        version: Version::empty(icmp, 1),
+        version: Version::of_family(&own.comparator, own.strips_timestamps(), 1),
         ingestions: 0,
         removals: 0,
     });

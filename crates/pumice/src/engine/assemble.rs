@@ -263,7 +263,7 @@ pub(crate) fn new_family_state(
     let tables = Arc::new(TableCache::new(
         Arc::clone(open_tables),
         Arc::clone(&table_options),
-        icmp.clone(),
+        InternalKeyComparator::new(options.table_order()),
         (id, &family.name, options),
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);

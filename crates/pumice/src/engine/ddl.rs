@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::key::COLUMN_FAMILY_ID_MAX;
-use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_base::{Error, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::callbacks::has_code;
@@ -12,6 +12,7 @@ use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::engine::{DbInner, options_file};
+use crate::options::check_together;
 use crate::recovery::table_dirs::make_table_dirs;
 use crate::recovery::version_recovery::RecoveredFamily;
 use crate::state::errors::Reason;
@@ -46,6 +47,7 @@ impl DbInner {
 
     fn create_alone(self: &Arc<Self>, descriptor: &ColumnFamilyDescriptor) -> Result<ColumnFamily> {
         check_tuned(&self.options(), &descriptor.options)?;
+        check_together(&self.options(), &descriptor.options)?;
         if has_code(&descriptor.options) {
             self.life.runs_code.store(true, Ordering::Relaxed);
         }
@@ -75,12 +77,14 @@ impl DbInner {
             state.max_column_family
         };
         let comparator = descriptor.options.comparator.clone();
+        let stripped = descriptor.options.strips_timestamps();
         let log_number = self.logs.wal.lock().number();
         let family = RecoveredFamily {
             name: name.to_string(),
             log_number,
-            version: Version::empty(
-                InternalKeyComparator::new(comparator.clone()),
+            version: Version::of_family(
+                &comparator,
+                stripped,
                 descriptor.options.num_levels as usize,
             ),
         };
@@ -93,6 +97,7 @@ impl DbInner {
             column_family: id,
             add_column_family: Some(name.to_string()),
             comparator: Some(comparator.name().to_string()),
+            persist_user_defined_timestamps: stripped.then_some(false),
             log_number: Some(log_number),
             max_column_family: Some(id),
             ..VersionEdit::default()

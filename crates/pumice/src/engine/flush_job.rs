@@ -23,7 +23,7 @@ use pumice_table::TableReason;
 use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
-use crate::flush::{FlushOutput, Flushed, write_level0};
+use crate::flush::{FlushOutput, Flushed, stripping, write_level0};
 use crate::lock_order;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
@@ -289,9 +289,11 @@ fn edit(logs: &Logs, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
     } else {
         work.next_log
     };
+    let low = work.older.full_history_ts_low().map(|low| &**low);
     VersionEdit {
         column_family: work.cf.id,
         log_number: Some(released),
+        full_history_ts_low: stripping::low_after(&work.cf, work.mems.iter(), low),
         new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
         blob_additions: table.blob_files.clone(),
         ..VersionEdit::default()

@@ -65,7 +65,11 @@ impl DbInner {
                 }
                 .into())
             },
-            |_| (),
+            // Flushes may have waited for it.
+            |state| {
+                state.queue_flush(cf.id);
+                self.scheduler().schedule_background(state);
+            },
         )
     }
 }

@@ -232,7 +232,7 @@ fn check_disjoint(
     files: &[ImportedFile],
     parts: &[std::ops::Range<usize>],
 ) -> Result<()> {
-    let order = cf.comparator();
+    let order = cf.table_order();
     let mut ranges = Vec::with_capacity(parts.len());
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let files = &files[part.clone()];

@@ -17,78 +17,44 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pumice_base::file_checksum::FileChecksum;
 use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType, TableDirs};
-use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
+use pumice_manifest::{UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
-use pumice_table::unique_id_of;
 
 use crate::commit::queue::Leadership;
-use crate::compaction::picker::InputLevel;
 use crate::engine::DbInner;
+use crate::engine::prepared_ingestion::{Incoming, Placed, Prepared};
 use crate::engine::reserve::Reserved;
 use crate::engine::write_path::no_sequence;
 use crate::ingest::checksums;
 use crate::ingest::external::{ExternalFile, examine};
-use crate::ingest::place::{self, Demand, Place, Tree};
+use crate::ingest::place;
 use crate::ingest::request::{Request, check_requests, dropped};
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileOptions, replace};
+use crate::options::DbOptions;
 use crate::options::requests::WriteOptions;
-use crate::options::{CompactionStyle, DbOptions};
 use crate::state::DbState;
 use crate::state::errors::Reason;
-use crate::state::family::CfState;
 use crate::state::manifest_log::{EditGroup, ManifestLog};
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 use crate::version::family::CfData;
-use crate::version::table_cache::file_stats;
 
 /// Waiters check again this often even if they are not woken.
 const POLL: Duration = Duration::from_millis(200);
-/// Epoch of files that are ingested behind all others.
-const BEHIND_EPOCH: u64 = 1;
-
-/// A request whose files have been checked and copied or linked.
-struct Prepared<'a> {
-    cf: &'a Arc<CfData>,
-    options: &'a IngestExternalFileOptions,
-    files: Vec<Incoming>,
-    /// The range of the tree that the files replace.
-    replaces: Option<UserRange<'a>>,
-    /// The files of the tree that are removed for it, once they are known.
-    replaced: Vec<InputLevel>,
-    /// Numbers of files in each batch, see `place`.
-    batches: Vec<usize>,
-}
-
-struct Incoming {
-    external: ExternalFile,
-    transferred: Transferred,
-    checksum: FileChecksum,
-    placed: Placed,
-}
-
-/// Where a file went.
-#[derive(Clone, Copy)]
-struct Placed {
-    level: usize,
-    sequence: SequenceNumber,
-    epoch: u64,
-}
 
 /// One ingestion or import under way: closing waits for it.
 pub(crate) struct UnderWay<'a> {
     db: &'a Arc<DbInner>,
     /// Files in the directory that no version names.
-    files: Vec<(FileNumber, PathBuf)>,
+    pub(super) files: Vec<(FileNumber, PathBuf)>,
     /// A MANIFEST may name the files; if `done` the present one does.
     pub tried: bool,
     pub done: bool,
@@ -135,20 +101,48 @@ impl DbInner {
     /// # Errors
     /// See [`crate::Db::ingest_external_file`].
     pub(crate) fn ingest(self: &Arc<Self>, requests: &[Request<'_>]) -> Result<()> {
+        let started = time::now_micros();
+        let mut under_way = self.begin_ingestion(requests)?;
+        let prepared = self.prepare_all(requests, &mut under_way)?;
+        self.finish_ingestion(prepared, under_way, started)
+    }
+
+    /// An ingestion of `requests` is under way, unless it is invalid whatever their files are.
+    pub(super) fn begin_ingestion(
+        self: &Arc<Self>,
+        requests: &[Request<'_>],
+    ) -> Result<UnderWay<'_>> {
         check_requests(requests)?;
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
-        let started = time::now_micros();
-        let mut under_way = UnderWay::begin(self)?;
+        UnderWay::begin(self)
+    }
+
+    /// Checks the files of all requests and brings them into the directory, durably.
+    pub(super) fn prepare_all(
+        self: &Arc<Self>,
+        requests: &[Request<'_>],
+        under_way: &mut UnderWay<'_>,
+    ) -> Result<Vec<Prepared>> {
         let mut prepared = Vec::with_capacity(requests.len());
         for request in requests {
-            prepared.push(self.prepare(request, &mut under_way)?);
+            prepared.push(self.prepare(request, under_way)?);
         }
         if !planted::is(Bug::IngestDirNotSynced) {
             for request in requests {
                 self.dir.fs.sync_dir(request.cf.dirs.dir(TableDirs::OWN))?;
             }
         }
+        Ok(prepared)
+    }
+
+    /// Makes what was prepared part of the database. `started` is when the call began.
+    pub(super) fn finish_ingestion(
+        self: &Arc<Self>,
+        mut prepared: Vec<Prepared>,
+        mut under_way: UnderWay<'_>,
+        started: u64,
+    ) -> Result<()> {
         let installed = self.install_ingested(&mut prepared, &mut under_way);
         drop(under_way); // Listeners may do anything.
         self.with_errors_reported(installed)?;
@@ -162,11 +156,11 @@ impl DbInner {
     }
 
     /// Checks the files of a request and brings them into the directory.
-    fn prepare<'a>(
+    fn prepare(
         self: &Arc<Self>,
-        request: &'a Request<'_>,
+        request: &Request<'_>,
         under_way: &mut UnderWay<'_>,
-    ) -> Result<Prepared<'a>> {
+    ) -> Result<Prepared> {
         let Request { cf, arg } = request;
         let options = &arg.options;
         let replaces = arg.atomic_replace_range.as_ref();
@@ -177,12 +171,12 @@ impl DbInner {
             files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number(cf))?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
-        let overlapping = place::any_overlap(&ranges, cf.comparator());
+        let overlapping = place::any_overlap(&ranges, cf.table_order());
         if let Some(range) = &replaces {
-            replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
+            replace::check_inside(range, ranges.iter().copied(), cf.table_order())?;
         }
         place::check_demand((cf, options), overlapping, replaces.is_some())?;
-        let batches = place::batches(&ranges, cf.comparator());
+        let batches = place::batches(&ranges, cf.table_order());
         let settings = self.options();
         let use_fsync = settings.use_fsync;
         let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);
@@ -202,13 +196,20 @@ impl DbInner {
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });
         }
-        Ok(Prepared { cf, options, files: incoming, replaces, replaced: Vec::new(), batches })
+        Ok(Prepared {
+            cf: Arc::clone(cf),
+            options: options.clone(),
+            files: incoming,
+            replaces: arg.atomic_replace_range.clone(),
+            replaced: Vec::new(),
+            batches,
+        })
     }
 
     /// Places the files and makes them part of the database.
     fn install_ingested(
         self: &Arc<Self>,
-        prepared: &mut [Prepared<'_>],
+        prepared: &mut [Prepared],
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
         let leader = self.exclusive_here()?;
@@ -245,19 +246,20 @@ impl DbInner {
     fn flush_overlapping(
         self: &Arc<Self>,
         leader: &Leadership,
-        prepared: &[Prepared<'_>],
+        prepared: &[Prepared],
     ) -> Result<()> {
         let mut ids = BTreeSet::new();
         for request in prepared {
             let super_version = request.cf.super_version.load_full();
-            let overlaps =
-                |range: &UserRange<'_>| place::memtables_overlap(request.cf, &super_version, range);
-            let needed = match &request.replaces {
-                Some(range) => overlaps(range),
+            let overlaps = |range: &UserRange<'_>| {
+                place::memtables_overlap(&request.cf, &super_version, range)
+            };
+            let needed = match request.replaced_range()? {
+                Some(range) => overlaps(&range),
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
             if needed {
-                place::check_flush(request.cf, request.options)?;
+                place::check_flush(&request.cf, &request.options)?;
                 ids.insert(request.cf.id);
             }
         }
@@ -304,7 +306,7 @@ impl DbInner {
     fn place_all(
         &self,
         _: (&Leadership, &ManifestLog),
-        prepared: &mut [Prepared<'_>],
+        prepared: &mut [Prepared],
         snapshots: bool,
         reserved: &mut Reserved<'_>,
     ) -> Result<SequenceNumber> {
@@ -314,14 +316,14 @@ impl DbInner {
             let fill_cache = request.options.fill_cache;
             let of = |file: &Incoming| {
                 let range = file.external.range();
-                place::shallowest_overlap(request.cf, &version, &range, fill_cache)
+                place::shallowest_overlap(&request.cf, &version, &range, fill_cache)
             };
             let levels = match request.options.ingest_behind || request.replaces.is_some() {
                 true => vec![None; request.files.len()],
                 false => request.files.iter().map(of).collect::<Result<_>>()?,
             };
             if levels.iter().any(Option::is_some) {
-                place::check_apart(request.cf, "(without timestamp) in the db")?;
+                place::check_apart(&request.cf, "(without timestamp) in the db")?;
             }
             overlaps.push(levels);
         }
@@ -350,7 +352,7 @@ impl DbInner {
     fn commit(
         &self,
         manifest: &mut MutexGuard<'_, ManifestLog>,
-        prepared: &[Prepared<'_>],
+        prepared: &[Prepared],
         last: SequenceNumber,
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
@@ -358,7 +360,7 @@ impl DbInner {
         // The sequence number is published before the files: a reader that sees one of the files
         // sees all. A reader with only the sequence number sees the state before, of which no
         // snapshot can be taken.
-        let publish = |state: &mut DbState, requests: &[Prepared<'_>]| {
+        let publish = |state: &mut DbState, requests: &[Prepared]| {
             for request in requests {
                 // It is not dropped meanwhile: that takes the MANIFEST lock too.
                 if let Some(cf) = state.cfs.get_mut(&request.cf.id) {
@@ -387,7 +389,7 @@ impl DbInner {
         result
     }
 
-    fn notify_ingested(&self, request: &Prepared<'_>, micros: u64) {
+    fn notify_ingested(&self, request: &Prepared, micros: u64) {
         let mut ingested = Vec::with_capacity(request.files.len());
         for Incoming { external, placed, transferred, .. } in &request.files {
             let bytes = external.bytes;
@@ -410,7 +412,7 @@ impl DbInner {
             };
             ingested.push((info, placed.level));
         }
-        self.note_ingested(request.cf, &ingested);
+        self.note_ingested(&request.cf, &ingested);
     }
 }
 
@@ -448,7 +450,7 @@ impl Directory {
 
     /// Writes sequence numbers into the files that should store them, and computes the checksums of
     /// these files.
-    fn store_sequences(&self, settings: &DbOptions, prepared: &mut [Prepared<'_>]) -> Result<()> {
+    fn store_sequences(&self, settings: &DbOptions, prepared: &mut [Prepared]) -> Result<()> {
         let by = (&*self.fs, &settings.file_checksum_gen_factory);
         for request in prepared.iter_mut().filter(|request| request.options.write_global_seqno) {
             for Incoming { external, placed, checksum, .. } in &mut request.files {
@@ -472,7 +474,7 @@ impl Directory {
     }
 
     /// Removes the caller's names of moved files. A failure only leaves an extra file.
-    fn remove_moved(&self, reports: &Reports, request: &Prepared<'_>) {
+    fn remove_moved(&self, reports: &Reports, request: &Prepared) {
         if !request.options.move_files {
             return;
         }
@@ -485,114 +487,5 @@ impl Directory {
                 ));
             }
         }
-    }
-}
-
-impl Prepared<'_> {
-    /// Places every file; `first` is the newest sequence number in use. Returns the newest one
-    /// after that.
-    fn place(
-        &mut self,
-        cf: &mut CfState,
-        overlaps: &[Option<usize>],
-        snapshots: bool,
-        first: SequenceNumber,
-    ) -> Result<SequenceNumber> {
-        let version = Arc::clone(&cf.version);
-        let options = self.options;
-        let fifo = cf.data.options().compaction_style == CompactionStyle::Fifo;
-        let own_sequences = options.allow_db_generated_files;
-        let mut demand = Demand {
-            sequenced: (self.batches.len() > 1 && !own_sequences)
-                || (options.snapshot_consistency
-                    && snapshots
-                    && !planted::is(Bug::IngestIgnoresSnapshots)),
-            // FIFO compaction has no other level.
-            below: fifo.then_some(0),
-            only_last_level: options.fail_if_not_bottommost_level,
-            own_sequences,
-            replaces: self.replaces.is_some(),
-        };
-        let tree = Tree {
-            version: &version,
-            base_level: cf.plan.base_level(),
-            running: cf.plan.running(),
-        };
-        if let Some(range) = &self.replaces {
-            self.replaced = replace::replaced(&tree, range)?;
-        }
-        let mut last = first;
-        let mut at = 0;
-        for &len in &self.batches {
-            let mut uppermost = usize::MAX;
-            for (file, overlap) in self.files[at..at + len].iter_mut().zip(&overlaps[at..]) {
-                let range = file.external.range();
-                let Place { level, sequenced } = match options.ingest_behind {
-                    true => tree.place_behind(&range)?,
-                    false => tree.place(&range, *overlap, demand)?,
-                };
-                let sequence = if sequenced { last + 1 } else { 0 };
-                if sequence != file.external.stored_seqno && !options.allow_global_seqno {
-                    return Err(Error::invalid_argument("Global seqno is required, but disabled"));
-                }
-                last = last.max(sequence).max(file.external.largest_sequence());
-                uppermost = uppermost.min(level);
-                let epoch = if options.ingest_behind { BEHIND_EPOCH } else { cf.next.epoch };
-                cf.next.epoch += u64::from(!options.ingest_behind);
-                file.placed = Placed { level, sequence, epoch };
-            }
-            demand.below = Some(uppermost);
-            at += len;
-        }
-        Ok(last)
-    }
-
-    fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
-        let new_files = self.files.iter().map(|file| (file.placed.level, file.metadata()));
-        let of_level = |input: &InputLevel| {
-            let level = input.level;
-            input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
-        };
-        VersionEdit {
-            column_family: self.cf.id,
-            last_sequence: Some(last_sequence),
-            new_files: new_files.collect(),
-            deleted_files: self.replaced.iter().flat_map(of_level).collect(),
-            ..VersionEdit::default()
-        }
-    }
-}
-
-impl Incoming {
-    fn metadata(&self) -> Arc<FileMetaData> {
-        let (external, placed) = (&self.external, self.placed);
-        let properties = &external.properties;
-        let (smallest, largest) = external.bounds_at(placed.sequence);
-        let (now, (min_timestamp, max_timestamp)) = (time::wall_seconds(), external.timestamps());
-        let tail_start = properties.tail_start_offset;
-        let lone_tombstone = properties.num_range_deletions == 1 && properties.num_entries == 1;
-        let (smallest_seq, largest_seq) =
-            external.own_sequences.unwrap_or((placed.sequence, placed.sequence));
-        let meta = FileMetaData {
-            number: external.number,
-            file_size: external.bytes,
-            smallest,
-            largest,
-            smallest_seq,
-            largest_seq,
-            epoch_number: placed.epoch,
-            oldest_ancester_time: now,
-            file_creation_time: now,
-            unique_id: unique_id_of(properties).unwrap_or([0, 0]),
-            tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
-            marked_for_compaction: lone_tombstone,
-            min_timestamp,
-            max_timestamp,
-            file_checksum: self.checksum.value.clone(),
-            file_checksum_func_name: self.checksum.function.clone(),
-            ..FileMetaData::default()
-        };
-        meta.stats.get_or_init(|| file_stats(properties));
-        Arc::new(meta)
     }
 }

@@ -206,7 +206,7 @@ pub(crate) fn approximate_sizes(cf: &Arc<CfData>, ranges: &[(&[u8], &[u8])]) -> 
     let mut sizes = Vec::with_capacity(ranges.len());
     for (start, end) in ranges {
         // Before all versions of the two keys.
-        let (start, end) = (cf.comparator().at_newest(start), cf.comparator().at_newest(end));
+        let (start, end) = (cf.table_order().at_newest(start), cf.table_order().at_newest(end));
         let mut bytes = 0;
         for file in &files {
             bytes += bytes_within(cf, file, &start, &end)?;
@@ -229,7 +229,7 @@ pub(crate) fn approximate_memtable_stats(cf: &CfData, start: &[u8], end: &[u8]) 
 
 /// The part of a file that lies in `[start, end)`.
 fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> Result<u64> {
-    let order = cf.comparator();
+    let order = cf.table_order();
     let (start, end) = (UserKey::new(start), UserKey::new(end));
     let after_start = order.compare(file.smallest_user_key(), start).is_ge();
     let before_end = order.compare(file.largest_user_key(), end).is_lt();

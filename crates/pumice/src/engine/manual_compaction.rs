@@ -310,9 +310,10 @@ impl DbInner {
 /// The ends of a range as stored keys; None is open.
 pub(crate) type WholeRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The range with all versions of its first and of its last key, at whatever timestamps.
+/// The range, as tables have its keys, with all versions of its first and of its last key, at
+/// whatever timestamps.
 pub(crate) fn whole_range(cf: &CfData, begin: Option<&[u8]>, end: Option<&[u8]>) -> WholeRange {
-    let order = cf.comparator();
+    let order = cf.table_order();
     (begin.map(|key| order.at_newest(key)), end.map(|key| order.at_oldest(key)))
 }
 

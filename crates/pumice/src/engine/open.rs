@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{
-    Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber, names,
-};
+use pumice_base::{Comparator, Error, FileNumber, Result, SequenceNumber, names};
 use pumice_env::filename::TableDirs;
 use pumice_env::{
     FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably, filename,
@@ -23,7 +21,7 @@ use crate::callbacks::{Mark, mark_code, mark_db_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, compaction_tuning, found_files, secondary, two_phase};
-use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::options::{ColumnFamilyOptions, DbOptions, check_together};
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
 use crate::recovery::table_dirs::make_table_dirs;
@@ -246,6 +244,7 @@ fn sanitize_request(
     }
     for descriptor in descriptors {
         compaction_tuning::check_tuned(options, &descriptor.options)?;
+        check_together(options, &descriptor.options)?;
     }
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options, mark));
     let mut sanitized = options.sanitized()?;
@@ -256,7 +255,12 @@ fn sanitize_request(
 
 /// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
 fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
-    if !options.use_direct_reads && !options.use_direct_io_for_flush_and_compaction {
+    let direct = [
+        options.use_direct_reads,
+        options.use_direct_io_for_flush_and_compaction,
+        options.use_direct_io_for_compaction_reads,
+    ];
+    if !direct.contains(&true) {
         return Ok(());
     }
     let (fs, current) = (&options.file_system, filename::current_file(path));
@@ -285,11 +289,12 @@ fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
 fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> RecoveredFamily {
     let options = descriptors.iter().find(|d| d.name == name).map(|d| &d.options);
     let comparator = options.map_or(Comparator::Bytewise, |o| o.comparator.clone());
+    let stripped = options.is_some_and(ColumnFamilyOptions::strips_timestamps);
     let levels = options.map_or(7, |o| o.num_levels as usize);
     RecoveredFamily {
         name: name.to_string(),
         log_number: 0,
-        version: pumice_manifest::Version::empty(InternalKeyComparator::new(comparator), levels),
+        version: pumice_manifest::Version::of_family(&comparator, stripped, levels),
     }
 }
 
@@ -306,6 +311,7 @@ fn recover(
         let opened = descriptors.iter().find(|d| d.name == name);
         Ok(opened.map(|d| Shape {
             comparator: d.options.comparator.clone(),
+            stripped: d.options.strips_timestamps(),
             levels: d.options.num_levels as usize,
             may_overlap: matches!(mode, Mode::ReadOnly { .. })
                 && !d.options.force_consistency_checks,

@@ -89,7 +89,7 @@ impl DbInner {
             let tables = Arc::new(TableCache::new(
                 Arc::clone(&self.resources.open_tables),
                 Arc::clone(&table),
-                cf.icmp.clone(),
+                cf.table_keys.icmp.clone(),
                 (cf.id, &cf.name, &changed),
             ));
             let mut state = self.state.lock();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::key::LAST_SEQUENCE_MAX;
+use pumice_base::key::{LAST_SEQUENCE_MAX, U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::order;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
@@ -481,20 +481,48 @@ impl<'a> Replay<'a> {
         let Some(mem) = self.mems.get(&id) else {
             return check_family_was_known(id, &self.db.state.lock(), log);
         };
+        let full = || {
+            let full = mem.should_flush() && !self.db.dir.read_only && !self.full.contains(&id);
+            full.then_some(id)
+        };
         if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
-            let recorded = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
+            let recorded: usize = self.timestamp_sizes.get(&id).copied().unwrap_or(0).into();
             if recorded != mem.timestamp_size() {
-                return Err(other_timestamps(id, recorded, mem.timestamp_size()));
+                let sizes = (recorded, mem.timestamp_size());
+                let is_end = value_type == ValueType::RangeDeletion;
+                let key = self.converted(id, sizes, key)?;
+                let end = if is_end { self.converted(id, sizes, value)? } else { Vec::new() };
+                mem.add(at, value_type, &key, if is_end { &end } else { value })?;
+                let full = full();
+                self.full.extend(full);
+                return Ok(());
             }
             let end = (value_type == ValueType::RangeDeletion).then_some(value);
             check_timed(mem, key, end)?;
             let key = &two_phase::at_time(key, time, mem.timestamp_size())?;
             mem.add(at, value_type, key, value)?;
-            if mem.should_flush() && !self.db.dir.read_only && !self.full.contains(&id) {
-                self.full.push(id);
-            }
+            let full = full();
+            self.full.extend(full);
         }
         Ok(())
+    }
+
+    /// A key of a log from before family `id` got timestamps, or lost them: with the oldest one, or
+    /// without the one that it has.
+    #[cold]
+    fn converted(&self, id: u32, (recorded, now): (usize, usize), key: &[u8]) -> Result<Vec<u8>> {
+        let state = self.db.state.lock();
+        let family = state.cfs.get(&id).map(|family| &family.data);
+        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
+        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
+        match (recorded, now) {
+            (0, _) if had_none => Ok([key, &vec![0; now]].concat()),
+            (U64_TS_LEN, 0) if has_none => match key.len().checked_sub(recorded) {
+                Some(bare) => Ok(key[..bare].to_vec()),
+                None => Err(short_key()),
+            },
+            _ => Err(other_timestamps(id, recorded, now)),
+        }
     }
 
     /// What the logs have may stay in memtables when all are read.
@@ -568,13 +596,16 @@ fn other_timestamps(id: u32, recorded: usize, expected: usize) -> Error {
     }
 }
 
+#[cold]
+fn short_key() -> Error {
+    Error::corruption("a key in the log is shorter than its timestamp")
+}
+
 /// Refuses what a memtable of keys with timestamps does not take.
 fn check_timed(mem: &MemTable, key: &[u8], end: Option<&[u8]>) -> Result<()> {
     match mem.timestamp_size() {
         0 => Ok(()),
-        size if key.len() < size || end.is_some_and(|end| end.len() < size) => {
-            Err(Error::corruption("a key in the log is shorter than its timestamp"))
-        }
+        size if key.len() < size || end.is_some_and(|end| end.len() < size) => Err(short_key()),
         _ => Ok(()),
     }
 }

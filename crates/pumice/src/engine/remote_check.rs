@@ -76,7 +76,7 @@ pub(super) fn check_whole(job: &JobContext, part: Part<'_>, result: &ServiceResu
 /// The table must lie inside of `part` and of the job's inputs.
 pub(super) fn check_bounds(job: &JobContext, part: Part<'_>, file: &ServiceFile) -> Result<()> {
     let bad = |what: &str| Err(Error::corruption(format!("{}: {what}", file.file_name)));
-    let order = &job.cf.icmp;
+    let order = &job.cf.table_keys.icmp;
     let bounds = (InternalKey::checked(&file.smallest), InternalKey::checked(&file.largest));
     let ordered = |(smallest, largest): &(InternalKey<'_>, InternalKey<'_>)| {
         order.compare(*smallest, *largest).is_le()
@@ -119,7 +119,7 @@ pub(super) fn check_table(
     num_entries: u64,
 ) -> Result<()> {
     let bad = |text: String| Err(Error::corruption(text));
-    let order = &job.cf.icmp;
+    let order = &job.cf.table_keys.icmp;
     let tables = job.cf.tables();
     let table = tables.table_at(meta, job.pick.output_level)?.share()?;
     let properties = table.properties();
@@ -154,7 +154,7 @@ pub(super) fn check_table(
 
 /// Tables of one level follow each other.
 pub(super) fn in_order(job: &JobContext, files: &[Arc<FileMetaData>]) -> Result<()> {
-    let order = &job.cf.icmp;
+    let order = &job.cf.table_keys.icmp;
     let follows = |pair: &[Arc<FileMetaData>]| {
         order.compare(pair[0].largest_key(), pair[1].smallest_key()).is_lt()
     };

@@ -27,7 +27,7 @@ use pumice_table::TableReason;
 
 use crate::engine::DbInner;
 use crate::engine::recovery::{Replay, unknown_family};
-use crate::flush::{FlushOutput, Flushed, write_level0};
+use crate::flush::{FlushOutput, Flushed, stripping, write_level0};
 use crate::lock_order;
 use crate::version::family::{CfData, new_memtable, unread_memtable};
 
@@ -126,13 +126,23 @@ impl Replay<'_> {
         // Files that this recovery has written are in no version yet.
         let is_first = self.found.edits.get(&id).is_none_or(|edit| edit.new_files.is_empty())
             && !self.is_being_written(id);
-        let (cf, epoch, older) = {
+        let (cf, epoch, older, low) = {
             let mut state = self.db.state.lock();
             let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
             cf.next.epoch += 1;
             let older = is_first.then(|| Arc::clone(&cf.version));
-            (Arc::clone(&cf.data), cf.next.epoch - 1, older)
+            let known = cf.version.full_history_ts_low().map(|low| &**low);
+            let low = stripping::low_after(&cf.data, std::iter::once(&mem), known);
+            (Arc::clone(&cf.data), cf.next.epoch - 1, older, low)
         };
+        let edit = self.found.edits.entry(id).or_default();
+        // As numbers of 64 bits, which all of them are, the newest one counts.
+        let number = |low: &Vec<u8>| low.first_chunk().map_or(0, |low| u64::from_le_bytes(*low));
+        if let Some(low) = low
+            && edit.full_history_ts_low.as_ref().is_none_or(|known| number(known) < number(&low))
+        {
+            edit.full_history_ts_low = Some(low);
+        }
         let number = self.db.new_file_number();
         // If the open fails, it is deleted (`undo_open`).
         self.db.state.lock().files.pending_outputs.insert(number);

@@ -329,6 +329,7 @@ impl Follower {
             let opened = families.get(&id).filter(|family| family.data.name == name);
             Ok(opened.map(|family| Shape {
                 comparator: family.data.comparator().clone(),
+                stripped: family.data.table_keys.stripped,
                 levels: family.data.options().num_levels as usize,
                 may_overlap: false,
             }))

@@ -9,13 +9,15 @@
 
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
+pub(crate) mod stripping;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, InternalKey, Result};
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber};
 use pumice_env::filename::TableDirs;
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::edit::BlobFileAddition;
@@ -61,7 +63,10 @@ pub(crate) struct Flushed {
 
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
-    fn times(&self) -> TimeBounds {
+    fn times(&self, cf: &CfData) -> TimeBounds {
+        if cf.table_keys.stripped {
+            return TimeBounds::default();
+        }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
         TimeBounds { low, trim_above: None }
     }
@@ -119,13 +124,16 @@ pub(crate) fn write_level0(
     flushed: &FlushOutput<'_>,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<Flushed>> {
+    let stripped =
+        cf.table_keys.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
+    let mems = stripped.as_deref().unwrap_or(mems);
     let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
-    let input = MergingIterator::new(cf.icmp.clone(), sources);
+    let input = MergingIterator::new(cf.table_keys.icmp.clone(), sources);
     let (tombstones, snapshots) =
-        at_normal_priority(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
+        at_normal_priority(|| (of_memtables(mems, cf.table_order()), env.snapshots()));
     let settings = CompactionSettings {
-        comparator: cf.icmp.clone(),
+        comparator: cf.table_keys.icmp.clone(),
         snapshots: snapshots.sequences.clone(),
         earliest_write_conflict_snapshot: snapshots.earliest_write_conflict,
         merge_operator: cf.merge_operator(),
@@ -138,7 +146,7 @@ pub(crate) fn write_level0(
         beyond: flushed.beyond(cf, mems),
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
-        times: flushed.times(),
+        times: flushed.times(cf),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
@@ -166,11 +174,7 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        let (all, times) = ((None, None), flushed.times());
-        let snapshots = &snapshots.sequences;
-        for tombstone in surviving(list, cf.comparator(), all, snapshots, &times, false).0 {
-            output.add_tombstone(cf, &tombstone)?;
-        }
+        add_tombstones(cf, list, &snapshots.sequences, &flushed.times(cf), &mut output)?;
     }
     if output.is_empty() {
         return output.abandon().map(|()| None);
@@ -181,6 +185,18 @@ pub(crate) fn write_level0(
         env.file_system().sync_dir(cf.dirs.dir(TableDirs::OWN))?;
     }
     Ok(Some(Flushed { file, blob_files }))
+}
+
+/// Adds what of `list` has to be written.
+fn add_tombstones(
+    cf: &CfData,
+    list: &FragmentedTombstones,
+    snapshots: &[SequenceNumber],
+    times: &TimeBounds,
+    output: &mut OutputFile,
+) -> Result<()> {
+    let left = surviving(list, cf.table_order(), (None, None), snapshots, times, false).0;
+    left.iter().try_for_each(|tombstone| output.add_tombstone(cf, tombstone))
 }
 
 /// The filter of a flush or recovery; few factories have one.

@@ -26,6 +26,7 @@ use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, u
 use crate::blob::references::may_refer;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::options::check_order_change;
 use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use crate::version::family::CfData;
 
@@ -115,11 +116,11 @@ pub(crate) fn examine(
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
     for key in [&smallest, &largest] {
-        if InternalKey::new(key).user_key().len() < cf.timestamp_size {
+        if InternalKey::new(key).user_key().len() < cf.table_order().timestamp_size() {
             return Err(Error::corruption("External file has a key without a timestamp"));
         }
     }
-    if cf.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
+    if cf.table_keys.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
     }
@@ -157,6 +158,11 @@ pub(crate) fn open(
 ) -> Result<Arc<Table>> {
     let handle = fs.open_random(path)?;
     let bytes = handle.len();
+    if cf.timestamp_size > 0 {
+        let properties = Table::read_properties(Arc::clone(&handle), bytes)?;
+        let recorded = (&*properties.comparator, properties.user_timestamps_persisted == 0);
+        check_order_change(cf.comparator(), cf.table_keys.stripped, recorded)?;
+    }
     let mut table_options = (*cf.table_options()).clone();
     if !cached {
         table_options.block_cache = None;
@@ -164,7 +170,7 @@ pub(crate) fn open(
     }
     let context = TableReadContext {
         options: Arc::new(table_options),
-        comparator: cf.icmp.clone(),
+        comparator: cf.table_keys.icmp.clone(),
         file_number: number,
         largest_seqno,
         prefix_extractor: cf.options().prefix_extractor.clone(),
@@ -268,9 +274,6 @@ fn check_properties(
             )));
         }
     };
-    if properties.user_timestamps_persisted == 0 {
-        return Err(Error::not_supported("External file with user-defined timestamps stripped"));
-    }
     if !foreign && !matches!(properties.key_largest_seqno, 0 | UNKNOWN_SEQNO) {
         return Err(Error::corruption(format!(
             "External file has non zero largest sequence number {}",
@@ -302,9 +305,9 @@ fn verify_entries(
     while iter.valid() {
         sequenced(iter.key(), own.unwrap_or((0, 0)))?;
         let descends = |last: &Vec<u8>| match own {
-            Some(_) => cf.icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
+            Some(_) => cf.table_keys.icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
             None => cf
-                .comparator()
+                .table_order()
                 .compare(InternalKey::new(last).user_key(), iter.key().user_key())
                 .is_ge(),
         };
@@ -359,7 +362,8 @@ pub(crate) fn bounds(
     }
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
-    let order = |a: &[u8], b: &[u8]| cf.icmp.compare(InternalKey::new(a), InternalKey::new(b));
+    let order =
+        |a: &[u8], b: &[u8]| cf.table_keys.icmp.compare(InternalKey::new(a), InternalKey::new(b));
     for fragment in tombstones.fragments() {
         let newest = fragment.seqs.first().copied().unwrap_or(0);
         if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {

@@ -52,6 +52,8 @@ pub(crate) struct ImportedFile {
     pub largest: Vec<u8>,
     pub smallest_seq: SequenceNumber,
     pub largest_seq: SequenceNumber,
+    /// Its keys have lost their timestamps.
+    stripped: bool,
     properties: TableProperties,
 }
 
@@ -104,6 +106,7 @@ pub(crate) fn examine(
         largest,
         smallest_seq: described.smallest_seq,
         largest_seq,
+        stripped: cf.table_keys.stripped,
         properties: properties.clone(),
     })
 }
@@ -114,7 +117,7 @@ fn encloses(cf: &CfData, table: &Arc<Table>, smallest: &[u8], largest: &[u8]) ->
         return Ok(false);
     }
     let (smallest, largest) = (InternalKey::new(smallest), InternalKey::new(largest));
-    if cf.icmp.compare(smallest, largest).is_gt() {
+    if cf.table_keys.icmp.compare(smallest, largest).is_gt() {
         return Ok(false);
     }
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
@@ -123,12 +126,12 @@ fn encloses(cf: &CfData, table: &Arc<Table>, smallest: &[u8], largest: &[u8]) ->
     if !iter.valid() {
         return iter.status().map(|()| true);
     }
-    if cf.icmp.compare(smallest, iter.key()).is_gt() {
+    if cf.table_keys.icmp.compare(smallest, iter.key()).is_gt() {
         return Ok(false);
     }
     iter.seek_to_last();
     iter.status()?;
-    Ok(iter.valid() && cf.icmp.compare(iter.key(), largest).is_le())
+    Ok(iter.valid() && cf.table_keys.icmp.compare(iter.key(), largest).is_le())
 }
 
 #[cold]
@@ -154,6 +157,7 @@ impl ImportedFile {
             oldest_ancester_time: now,
             file_creation_time: now,
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
+            timestamps_stripped: self.stripped,
             tail_size: if tail_start > 0 { self.bytes.saturating_sub(tail_start) } else { 0 },
             ..FileMetaData::default()
         };
@@ -195,11 +199,12 @@ pub(crate) fn check_levels(cf: &CfData, levels: usize, files: &[ImportedFile]) -
         let mut here: Vec<_> = files.iter().filter(|file| file.level == level).collect();
         let key = |bytes: &Vec<u8>| InternalKey::new(bytes).to_vec();
         order::sort_by(&mut here, |a, b| {
-            cf.icmp.compare(InternalKey::new(&a.smallest), InternalKey::new(&b.smallest))
+            cf.table_keys.icmp.compare(InternalKey::new(&a.smallest), InternalKey::new(&b.smallest))
         });
         for pair in here.windows(2) {
             let (end, start) = (key(&pair[0].largest), key(&pair[1].smallest));
-            if cf.icmp.compare(InternalKey::new(&end), InternalKey::new(&start)).is_ge() {
+            if cf.table_keys.icmp.compare(InternalKey::new(&end), InternalKey::new(&start)).is_ge()
+            {
                 let text = format!("files of level {level} overlap");
                 return Err(Error::corruption(text).with_context(pair[1].path.display()));
             }

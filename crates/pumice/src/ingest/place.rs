@@ -234,7 +234,7 @@ fn level_has_entries(
     range: &UserRange<'_>,
     fill_cache: bool,
 ) -> Result<bool> {
-    for file in files.iter().filter(|f| UserRange::of_file(f).overlaps(range, cf.comparator())) {
+    for file in files.iter().filter(|f| UserRange::of_file(f).overlaps(range, cf.table_order())) {
         if file_overlaps(cf, file, range, fill_cache)? {
             return Ok(true);
         }
@@ -250,23 +250,33 @@ fn file_overlaps(
 ) -> Result<bool> {
     let tables = cf.tables();
     let table = tables.table(file)?;
-    if tombstones_overlap(table.range_tombstones_ref(), range, cf.comparator()) {
+    if tombstones_overlap(table.range_tombstones_ref(), range, cf.table_order()) {
         return Ok(true);
     }
     let options =
         TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
     let mut iter = table.share()?.iter(&options);
-    iter.seek(InternalKey::new(&before(first_of(range), cf.comparator())));
+    iter.seek(InternalKey::new(&before(first_of(range), cf.table_order())));
     iter.status()?;
-    Ok(iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))
+    Ok(iter.valid() && !range.is_before_key(iter.key().user_key(), cf.table_order()))
 }
 
-/// A memtable of `super_version` has an entry or a tombstone in `range`.
+/// A memtable of `super_version` has an entry or a tombstone in `range`, which is one of tables.
 pub(crate) fn memtables_overlap(
     cf: &CfData,
     super_version: &SuperVersion,
     range: &UserRange<'_>,
 ) -> bool {
+    let order = cf.comparator();
+    // Here no end is compared by its time.
+    let written = |key: UserKey<'_>| order.at_newest(key.as_bytes());
+    let [begin, end] =
+        [range.begin, range.end].map(|key| key.filter(|_| cf.table_keys.stripped).map(written));
+    let range = &UserRange {
+        begin: begin.as_deref().map(UserKey::new).or(range.begin),
+        end: end.as_deref().map(UserKey::new).or(range.end),
+        ..*range
+    };
     std::iter::once(&super_version.mem).chain(&super_version.imm).any(|mem| {
         let mut iter = mem.iter();
         match range.begin {

@@ -132,7 +132,8 @@ impl SstFileWriter {
         let (compression, compression_opts) = compression_of(&options.cf);
         let context = TableBuildContext {
             table: Arc::new(table),
-            comparator: InternalKeyComparator::new(options.cf.comparator.clone()),
+            comparator: InternalKeyComparator::new(options.cf.table_order()),
+            stripped_of: options.cf.stripped_of(),
             compression,
             compression_opts,
             column_family_id: id,
@@ -256,6 +257,22 @@ impl SstFileWriter {
         self.add(key.as_ref(), b"", b"", ValueType::Deletion)
     }
 
+    /// The timestamp that the file gets for this one: none if tables lose them, and then it has to
+    /// be the oldest.
+    fn stored<'t>(&self, timestamp: &'t [u8], of: &str) -> Result<&'t [u8]> {
+        if timestamp.len() != self.cf_options.comparator.timestamp_size() {
+            return Err(wrong_size());
+        }
+        match self.context.stripped_of.is_some() {
+            false => Ok(timestamp),
+            true if timestamp.iter().all(|byte| *byte == 0) => Ok(b""),
+            true => Err(Error::invalid_argument(format!(
+                "persist_user_defined_timestamps flag is set to false, only minimum timestamp is \
+                 accepted{of}"
+            ))),
+        }
+    }
+
     fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.comparator().compare(UserKey::new(a), UserKey::new(b))
     }
@@ -269,11 +286,10 @@ impl SstFileWriter {
     ) -> Result<()> {
         fiber::spend(cost::UPDATE);
         let deletes_at = value_type == ValueType::DeletionWithTimestamp;
-        if timestamp.len() != self.comparator().timestamp_size()
-            || (deletes_at && timestamp.is_empty())
-        {
-            return Err(Error::invalid_argument("Timestamp size mismatch"));
+        if deletes_at && timestamp.is_empty() {
+            return Err(wrong_size());
         }
+        let timestamp = self.stored(timestamp, ".")?;
         let whole = (!timestamp.is_empty()).then(|| [key, timestamp].concat());
         let key = whole.as_deref().unwrap_or(key);
         let ascending =
@@ -323,9 +339,7 @@ impl SstFileWriter {
     }
 
     fn add_range(&mut self, begin: &[u8], end: &[u8], timestamp: &[u8]) -> Result<()> {
-        if timestamp.len() != self.comparator().timestamp_size() {
-            return Err(Error::invalid_argument("Timestamp size mismatch"));
-        }
+        let timestamp = self.stored(timestamp, " for start key.")?;
         let (begin, end) = (&[begin, timestamp].concat()[..], &[end, timestamp].concat()[..]);
         let order = self.order(begin, end);
         let limits = self.context.limits;
@@ -409,6 +423,11 @@ fn compression_of(options: &ColumnFamilyOptions) -> (CompressionType, Compressio
     }
     let last = options.compression_per_level.last().copied();
     (last.unwrap_or(options.compression), options.compression_opts.clone())
+}
+
+#[cold]
+fn wrong_size() -> Error {
+    Error::invalid_argument("Timestamp size mismatch")
 }
 
 #[cold]

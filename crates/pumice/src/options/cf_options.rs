@@ -41,6 +41,12 @@ option_table! {
         /// Order of user keys; its name is persisted and checked on open.
         comparator: Comparator = Comparator::Bytewise, fixed, saved
             => "table_interop::reverse_order_is_read";
+        /// Keys keep their timestamps in tables. If not, only memtables and logs have them: a flush
+        /// takes them off, and raises `full_history_ts_low` above what it has written. Needs an
+        /// order whose name ends with `.u64ts`, and neither `allow_concurrent_memtable_write` nor
+        /// `atomic_flush`.
+        persist_user_defined_timestamps: bool = true, fixed, newer
+            => "unkept::tables_lose_timestamps_and_flushes_raise_the_low";
         /// Combines merge operands; None refuses merges.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved
             => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
@@ -226,7 +232,7 @@ option_table! {
             => "skipping::a_queue_of_keys_costs_the_same_after_any_number_of_rounds";
         /// The program does not ask for older values of what is in memory: the bindings give no
         /// snapshots, as RocksDB, which overwrites such values; here they stay until a flush, and
-        /// [`Db::snapshot`](crate::Db::snapshot) works. Not with `allow_concurrent_memtable_write`.
+        /// `Db::snapshot` works. Not with `allow_concurrent_memtable_write`.
         inplace_update_support: bool = false, fixed, saved
             => "in_place::updates_in_place_need_one_writer";
         /// Write no filters for the last level: most gets find their key.
@@ -367,12 +373,12 @@ option_table! {
         "memtable_veirfy_per_key_checksum_on_seek" accepts ["false", "0"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
+        /// Compact files because of the reads that they cause.
+        "read_triggered_compaction_threshold" accepts ["0", "0.0", "0.000000"];
         /// Keep recent data off the last level.
         "preclude_last_level_data_seconds" accepts ["0"];
         /// Keep the times of recent writes.
         "preserve_internal_time_seconds" accepts ["0"];
-        /// User-defined timestamps.
-        "persist_user_defined_timestamps" accepts ["true", "1"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
         /// Paths are not read from text; see the field `cf_paths`.
@@ -391,6 +397,24 @@ impl ColumnFamilyOptions {
         if is_leveled && self.periodic_compaction_seconds == UNSET_SECONDS {
             self.periodic_compaction_seconds = seconds;
         }
+    }
+
+    /// Its tables have keys without their timestamps.
+    pub(crate) fn strips_timestamps(&self) -> bool {
+        !self.persist_user_defined_timestamps && self.comparator.timestamp_size() > 0
+    }
+
+    /// The order of the keys in its tables.
+    pub(crate) fn table_order(&self) -> Comparator {
+        match self.strips_timestamps() {
+            true => self.comparator.without_timestamps(),
+            false => self.comparator.clone(),
+        }
+    }
+
+    /// The name of the order of the keys that its tables have lost the timestamps of, if they have.
+    pub(crate) fn stripped_of(&self) -> Option<String> {
+        self.strips_timestamps().then(|| self.comparator.name().to_string())
     }
 
     /// See `max_write_buffer_size_to_maintain`; 0 for none.

@@ -135,6 +135,10 @@ option_table! {
         /// Write table files past the page cache (O_DIRECT).
         use_direct_io_for_flush_and_compaction: bool = false, fixed, saved
             => "direct::a_file_system_without_direct_io_is_refused";
+        /// Compactions read tables past the page cache (O_DIRECT), which other reads use: each
+        /// opens its inputs for itself. Without effect with `use_direct_reads`.
+        use_direct_io_for_compaction_reads: bool = false, fixed, unsaved
+            => "direct::compactions_alone_read_past_the_page_cache";
         /// Start writing back table files every this many bytes; 0 leaves it to the system.
         bytes_per_sync: u64 = 0, mutable, saved
             => "option_changes::files_go_to_the_device_step_by_step";
@@ -312,6 +316,15 @@ option_table! {
         "dump_malloc_stats": bool = "false", fixed, saved;
         /// Pumice never loads file statistics during open.
         "skip_stats_update_on_db_open": bool = "false", fixed, saved;
+        /// Tables are opened when they are first read, so that an open does not wait for them.
+        "open_files_async": bool = "false", fixed, unsaved;
+        /// An open writes a new MANIFEST, which makes its recovery one atomic step; RocksDB, too,
+        /// takes the old one only where it can.
+        "reuse_manifest_on_open": bool = "false", fixed, unsaved;
+        /// A shorter recovery after a clean close; here recovery does the same work.
+        "optimize_manifest_for_recovery": bool = "false", mutable, unsaved;
+        /// Make the next log's file beforehand. Logs are made when memtables are switched.
+        "async_wal_precreate": bool = "false", fixed, unsaved;
         /// Read-ahead of recovery, which reads whole blocks.
         "log_readahead_size": u64 = "0", fixed, saved;
         /// Obsolete files are always deleted in the background.

@@ -57,12 +57,6 @@ const ON_DISK: &[OnDisk] = &[
     row("db_paths", Reading, &["", "{}"], "table files are in several directories"),
     row("enable_blob_direct_write", Reading, OFF, "the WAL refers to blob files"),
     row("file_checksum_gen_factory", Writing, CRC32C, "the MANIFEST has checksums of whole files"),
-    row(
-        "persist_user_defined_timestamps",
-        Reading,
-        &["true", "1"],
-        "tables and logs have keys without their timestamps",
-    ),
     row("preclude_last_level_data_seconds", Writing, ZERO, "tables record write times"),
     row("preserve_internal_time_seconds", Writing, ZERO, "tables record write times"),
     row("separate_key_value_in_data_block", Writing, OFF, "data blocks separate keys and values"),

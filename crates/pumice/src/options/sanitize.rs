@@ -4,7 +4,8 @@
 //!
 //! Thread safety: pure functions.
 
-use pumice_base::{Error, Result};
+use pumice_base::key::U64_TS_SUFFIX;
+use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
 use pumice_manifest::Offpeak;
@@ -69,7 +70,8 @@ impl DbOptions {
         if o.rate_limiter.is_some() && o.bytes_per_sync == 0 {
             o.bytes_per_sync = LIMITED_BYTES_PER_SYNC;
         }
-        if o.use_direct_reads && o.compaction_readahead_size == 0 {
+        let direct = o.use_direct_reads || o.use_direct_io_for_compaction_reads;
+        if direct && o.compaction_readahead_size == 0 {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
         }
         Ok(o)
@@ -306,6 +308,13 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         )));
     }
+    if options.strips_timestamps() && !order.name().ends_with(U64_TS_SUFFIX) {
+        return Err(Error::not_supported(
+            "Not persisting user-defined timestampsfeature only support user-defined timestamps \
+             formatted as uint64_t.",
+        ));
+    }
+    let is_built_in = matches!(order, Comparator::Custom(own) if own.is_built_in());
     let refused = [
         ("enable_blob_files", options.enable_blob_files),
         ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
@@ -313,9 +322,11 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             "data_block_index_type=kDataBlockBinaryAndHash",
             table.data_block_index_type == DataBlockIndexType::BinaryAndHash,
         ),
-        ("partition_filters", table.partition_filters),
-        ("max_successive_merges", options.max_successive_merges > 0),
-        ("sst_partitioner_factory", options.sst_partitioner_factory.prefix_len().is_some()),
+        // Their separators must not be shortened: of other orders that is not known.
+        (
+            "partition_filters",
+            table.partition_filters && !(is_built_in || options.strips_timestamps()),
+        ),
     ];
     match refused.iter().find(|(_, used)| *used) {
         None => Ok(()),
@@ -324,6 +335,62 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
             order.name()
         ))),
     }
+}
+
+/// Refuses options of a database that do not go with those of a family.
+///
+/// # Errors
+/// NotSupported.
+pub(crate) fn check_together(db: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
+    let text = match family.strips_timestamps() {
+        true if db.atomic_flush => {
+            "Not persisting user-defined timestamps feature is not supportedin combination with \
+             atomic flush."
+        }
+        true if db.allow_concurrent_memtable_write => {
+            "Not persisting user-defined timestamps feature is not supported in combination with \
+             concurrent memtable write."
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::not_supported(text))
+}
+
+/// Refuses, as RocksDB does, another order than the one that is `recorded`, and whether tables lack
+/// timestamps; but a family without timestamps may get them, and lose them again, as long as its
+/// tables have none.
+///
+/// # Errors
+/// InvalidArgument.
+pub(crate) fn check_order_change(
+    order: &Comparator,
+    stripped: bool,
+    (recorded, was_stripped): (&str, bool),
+) -> Result<()> {
+    let gained = order.name().strip_suffix(U64_TS_SUFFIX) == Some(recorded);
+    let lost = recorded.strip_suffix(U64_TS_SUFFIX) == Some(order.name());
+    let text = match order.name() == recorded {
+        true if stripped == was_stripped || order.timestamp_size() == 0 => return Ok(()),
+        true => {
+            "Cannot toggle the persist_user_defined_timestamps flag for a column family with \
+             user-defined timestamps feature enabled."
+        }
+        false if gained && stripped || lost && was_stripped => return Ok(()),
+        false if gained => {
+            "Cannot open a column family and enable user-defined timestamps feature without \
+             setting persist_user_defined_timestamps flag to false."
+        }
+        false if lost => {
+            "Cannot open a column family and disable user-defined timestamps feature if its \
+             existing persist_user_defined_timestamps flag is not false."
+        }
+        false => {
+            let name = order.name();
+            let text = format!("{name}: does not match existing comparator {recorded}");
+            return Err(Error::invalid_argument(text));
+        }
+    };
+    Err(Error::invalid_argument(text))
 }
 
 /// Most bytes of a timestamp: a log records the length in 16 bits, and every read copies one.

@@ -75,6 +75,26 @@ pub trait Cursor: Send {
     fn status(&self) -> Result<()>;
     /// How two keys are ordered.
     fn order(&self, left: &[u8], right: &[u8]) -> Ordering;
+    /// The place before all that is shown of the user's `key`, as a key like those that are shown.
+    #[doc(hidden)]
+    fn place_before(&self, key: Vec<u8>) -> Vec<u8> {
+        key
+    }
+    /// The last place of what is shown of the user's `key`.
+    #[doc(hidden)]
+    fn last_place(&self, key: Vec<u8>) -> Vec<u8> {
+        key
+    }
+    /// Moves to the first entry at or after such a place.
+    #[doc(hidden)]
+    fn seek_place(&mut self, place: &[u8]) {
+        self.seek(place);
+    }
+    /// Moves to the last entry at or before such a place.
+    #[doc(hidden)]
+    fn seek_place_for_prev(&mut self, place: &[u8]) {
+        self.seek_for_prev(place);
+    }
 }
 
 impl Cursor for DbIterator {
@@ -111,6 +131,18 @@ impl Cursor for DbIterator {
     fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
         DbIterator::order(self, left, right)
     }
+    fn place_before(&self, key: Vec<u8>) -> Vec<u8> {
+        DbIterator::place_before(self, key)
+    }
+    fn last_place(&self, key: Vec<u8>) -> Vec<u8> {
+        DbIterator::last_place(self, key)
+    }
+    fn seek_place(&mut self, place: &[u8]) {
+        DbIterator::seek_place(self, place);
+    }
+    fn seek_place_for_prev(&mut self, place: &[u8]) {
+        DbIterator::seek_place_for_prev(self, place);
+    }
 }
 
 /// A key and its value.
@@ -121,7 +153,7 @@ type Entry = (Vec<u8>, Vec<u8>);
 pub(crate) struct Limits {
     /// The first key, if known.
     from: Option<Vec<u8>>,
-    /// Only keys after this one.
+    /// Only keys after this one; a place of the cursor, once there is one.
     after: Option<Vec<u8>>,
     until: Until,
 }
@@ -184,11 +216,6 @@ impl Limits {
             let text = "a range and ReadOptions bounds cannot be combined";
             return Err(Error::invalid_argument(text));
         }
-        let ends = self.after.is_some() || !matches!(self.until, Until::End);
-        if options.iter_start_ts.is_some() && ends {
-            // The keys that the cursor shows are versions, which those of the range are not.
-            return Err(Error::not_supported("a range with iter_start_ts"));
-        }
         let mut bounded = options.clone();
         bounded.iterate_lower_bound = self.from.clone().or_else(|| self.after.clone());
         if let Until::Before(key) = &self.until {
@@ -239,6 +266,16 @@ pub struct Entries<C = DbIterator> {
 
 impl<C: Cursor> Entries<C> {
     pub(crate) fn new(cursor: C, limits: Limits) -> Self {
+        // The keys that the cursor shows may be versions of those of the range.
+        let limits = Limits {
+            after: limits.after.map(|key| cursor.last_place(key)),
+            until: match limits.until {
+                Until::End => Until::End,
+                Until::Before(key) => Until::Before(cursor.place_before(key)),
+                Until::At(key) => Until::At(cursor.last_place(key)),
+            },
+            ..limits
+        };
         Entries { cursor, limits, side: Side::Fresh }
     }
 
@@ -256,7 +293,7 @@ impl<C: Cursor> Entries<C> {
         match &self.limits.after {
             None => self.cursor.seek_to_first(),
             Some(after) => {
-                self.cursor.seek(after);
+                self.cursor.seek_place(after);
                 if self.cursor.key().is_some_and(|key| self.cursor.order(key, after).is_eq()) {
                     self.cursor.next();
                 }
@@ -277,9 +314,9 @@ impl<C: Cursor> Entries<C> {
         self.side = Side::Back;
         match &self.limits.until {
             Until::End => self.cursor.seek_to_last(),
-            Until::At(last) => self.cursor.seek_for_prev(last),
+            Until::At(last) => self.cursor.seek_place_for_prev(last),
             Until::Before(end) => {
-                self.cursor.seek_for_prev(end);
+                self.cursor.seek_place_for_prev(end);
                 if self.cursor.key().is_some_and(|key| self.cursor.order(key, end).is_eq()) {
                     self.cursor.prev();
                 }

@@ -16,7 +16,7 @@ use pumice_table::{Extractor, Goal, TableIter, TableReadOptions};
 
 use crate::options::requests::TableFilter;
 use crate::read::range_del::Reached;
-use crate::version::table_cache::TableCache;
+use crate::version::table_cache::{TableCache, TableRef};
 
 /// See the module head.
 pub struct LevelIterator {
@@ -37,6 +37,8 @@ pub struct LevelIterator {
     filter: Option<TableFilter>,
     /// The filter does not want the table.
     passes_over: bool,
+    /// Tables are opened for this iterator alone, past the page cache.
+    direct: bool,
 }
 
 impl LevelIterator {
@@ -61,7 +63,13 @@ impl LevelIterator {
             reached: None,
             filter: None,
             passes_over: false,
+            direct: false,
         }
+    }
+
+    /// The same, opening tables for itself, past the page cache.
+    pub fn direct(self, direct: bool) -> Self {
+        LevelIterator { direct, ..self }
     }
 
     /// The same, noting in `reached` which tables it opens.
@@ -118,7 +126,10 @@ impl LevelIterator {
         self.table = None;
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
-        let table = self.cache.table_for(&self.options, file, self.level.number());
+        let table = match self.direct {
+            true => self.cache.open_direct(file, self.level.number()).map(TableRef::Held),
+            false => self.cache.table_for(&self.options, file, self.level.number()),
+        };
         let opened = table.and_then(|table| {
             if let Some(reached) = &self.reached {
                 reached.note(&table);

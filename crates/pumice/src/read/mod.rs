@@ -13,6 +13,7 @@ pub(crate) mod merging_iterator;
 pub(crate) mod multi_get;
 pub(crate) mod newest;
 pub(crate) mod overlapping;
+pub(crate) mod padded;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;

@@ -14,7 +14,7 @@
 //! The first error of a block is the answer for the keys that need it, and for no others. Thread
 //! safety: one call on its task. Suspends where it reads.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -45,9 +45,9 @@ type Answer<W> = Result<Option<W>>;
 
 /// A column family as the call sees it.
 pub(crate) struct Family<'a> {
-    cf: &'a Arc<CfData>,
+    pub cf: &'a Arc<CfData>,
     tables: Arc<TableCache>,
-    view: Arc<SuperVersion>,
+    pub view: Arc<SuperVersion>,
 }
 
 impl<'a> Family<'a> {
@@ -92,6 +92,8 @@ pub(crate) struct MultiGet<'a, W> {
     options: TableReadOptions,
     sequence: SequenceNumber,
     hits: Cell<Hits>,
+    /// Get the timestamps of the versions found.
+    times: Option<&'a [RefCell<Vec<u8>>]>,
     wanted: PhantomData<fn() -> W>,
 }
 
@@ -103,8 +105,21 @@ impl<'a, W: PointAnswer> MultiGet<'a, W> {
         options: TableReadOptions,
         sequence: SequenceNumber,
     ) -> Self {
-        let (hits, wanted) = (Cell::default(), PhantomData);
-        MultiGet { families, keys, options, sequence, hits, wanted }
+        let (hits, times, wanted) = (Cell::default(), None, PhantomData);
+        MultiGet { families, keys, options, sequence, hits, times, wanted }
+    }
+
+    /// The timestamps of the versions found go to `times`, which are as many as the keys.
+    pub fn noting(self, times: Option<&'a [RefCell<Vec<u8>>]>) -> Self {
+        MultiGet { times, ..self }
+    }
+
+    /// Where the timestamp of key number `at` goes; nothing is there.
+    fn time_of(&self, at: usize) -> Option<&'a RefCell<Vec<u8>>> {
+        let time = &self.times?[at];
+        // An earlier attempt may have found the version, and not the value that it needs.
+        time.borrow_mut().clear();
+        Some(time)
     }
 
     /// Where the answers came from.
@@ -167,19 +182,22 @@ impl<'a, W: PointAnswer> MultiGet<'a, W> {
     }
 
     fn get(&self, at: usize) -> Answer<W> {
-        let (family, key) = self.keys[at];
+        let ((family, key), time) = (self.keys[at], self.time_of(at));
         let Family { cf, tables, view } = &self.families[family];
         let at = (self.sequence, key);
         let mut hits = self.hits.get();
-        let answer = get::get_observed(cf, tables, view, &self.options, at, &mut hits);
+        let answer = match time {
+            None => get::get_observed(cf, tables, view, &self.options, at, &mut hits),
+            Some(time) => get::timed::get_at(cf, view, &self.options, at, time, &mut hits),
+        };
         self.hits.set(hits);
         answer
     }
 
     fn attempt(&self, at: usize, quick: &TableReadOptions) -> Attempt<W> {
-        let (family, key) = self.keys[at];
+        let ((family, key), time) = (self.keys[at], self.time_of(at));
         let Family { cf, tables, view } = &self.families[family];
-        let at = (self.sequence, key);
+        let at = (self.sequence, key, time);
         let mut hits = self.hits.get();
         let attempt = get::attempt(cf, tables, view, quick, at, &mut hits);
         self.hits.set(hits);

@@ -100,6 +100,10 @@ pub(crate) fn newest_time(
     for mem in std::iter::once(&view.mem).chain(&view.imm) {
         mem.range_tombstones().iter().for_each(|list| note(list));
     }
+    if cf.table_keys.stripped {
+        // What is in a table has the oldest time that there can be.
+        return Ok(newest);
+    }
     let tables = cf.tables();
     for level in view.version.levels() {
         for file in level.files() {
@@ -132,13 +136,13 @@ fn in_tables(
     since: SequenceNumber,
     options: &TableReadOptions,
 ) -> Result<bool> {
+    let (order, key) = (cf.table_order(), cf.in_tables(key));
     let seek_key = key::seek_key(key, MAX_SEQUENCE);
     let seek_key = InternalKey::new(&seek_key);
-    let order = cf.comparator();
     for level in view.version.levels() {
         // Files of a level are in order, but for those of L0 and of versions that overlap.
         let sorted = level.number() > 0 && !view.version.is_overlapping();
-        let first = if sorted { level.find_file(&cf.icmp, seek_key) } else { 0 };
+        let first = if sorted { level.find_file(&cf.table_keys.icmp, seek_key) } else { 0 };
         for file in level.files().iter().skip(first) {
             if order.compare_without_timestamp(key, file.smallest_user_key()).is_lt() {
                 if sorted {
@@ -168,8 +172,8 @@ fn in_table(
     let tables = cf.tables();
     let table = tables.table_for(options, file, level)?;
     if let Some(list) = table.range_tombstones_ref()
-        && inside_file(cf.comparator(), key, file)
-        && list.max_covering_seq(cf.comparator(), key, MAX_SEQUENCE) > since
+        && inside_file(cf.table_order(), key, file)
+        && list.max_covering_seq(cf.table_order(), key, MAX_SEQUENCE) > since
     {
         return Ok(true);
     }

@@ -11,6 +11,7 @@ use pumice_table::{Extractor, Goal, TableIter};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::{MergingIterator, Waits};
 use crate::read::overlapping::OverlappingIterator;
+use crate::read::padded::PaddedSource;
 use crate::read::timed::TimedSource;
 
 /// A source that few cursors have.
@@ -19,6 +20,8 @@ pub enum Rare {
     Overlapping(OverlappingIterator),
     /// What a time sees of all other sources.
     Timed(TimedSource),
+    /// Tables that have lost the timestamps of their keys.
+    Padded(PaddedSource),
 }
 
 /// A memtable, one L0 table, one sorted level, or a rare source.
@@ -38,11 +41,14 @@ macro_rules! each_rare {
         match $self {
             Rare::Overlapping($iter) => $body,
             Rare::Timed($iter) => $body,
+            Rare::Padded($iter) => $body,
         }
     };
 }
 
+// Never inlined: the steps of all other cursors would carry their code.
 impl InternalIterator for Rare {
+    #[inline(never)]
     fn valid(&self) -> bool {
         each_rare!(self, i => i.valid())
     }
@@ -58,15 +64,19 @@ impl InternalIterator for Rare {
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         each_rare!(self, i => i.seek_for_prev(target));
     }
+    #[inline(never)]
     fn next(&mut self) {
         each_rare!(self, i => i.next());
     }
+    #[inline(never)]
     fn prev(&mut self) {
         each_rare!(self, i => i.prev());
     }
+    #[inline(never)]
     fn key(&self) -> InternalKey<'_> {
         each_rare!(self, i => i.key())
     }
+    #[inline(never)]
     fn value(&self) -> &[u8] {
         each_rare!(self, i => i.value())
     }
@@ -97,7 +107,7 @@ impl Source {
             Source::Rare(rare) => match &mut **rare {
                 Rare::Overlapping(files) => files.scope_to_prefix(scope),
                 // It finds everything.
-                Rare::Timed(_) => {}
+                Rare::Timed(_) | Rare::Padded(_) => {}
             },
         }
     }
@@ -116,7 +126,7 @@ impl Source {
         match self {
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.timestamp(),
-                Rare::Overlapping(_) => &[],
+                Rare::Overlapping(_) | Rare::Padded(_) => &[],
             },
             _ => &[],
         }
@@ -128,6 +138,7 @@ impl Source {
             Source::Mem(_) => {}
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.note_use(),
+                Rare::Padded(padded) => padded.note_use(),
                 Rare::Overlapping(_) => {}
             },
             Source::Table(table) => table.note_use(),

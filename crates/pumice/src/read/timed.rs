@@ -132,6 +132,11 @@ impl Look {
         }
     }
 
+    /// What has the oldest timestamp that there can be is shown.
+    pub fn sees_oldest(&self) -> bool {
+        self.from.as_ref().is_none_or(|from| from.iter().all(|byte| *byte == 0))
+    }
+
     /// The keys are versions.
     pub fn shows_versions(&self) -> bool {
         self.from.is_some()
@@ -180,6 +185,8 @@ pub(crate) struct TimedSource {
     sequence: SequenceNumber,
     /// Tombstones that the time sees hide older entries, also where versions are shown.
     range_dels: RangeDels,
+    /// The same of tables that have lost their timestamps, in the order of keys without.
+    table_dels: Option<Box<(Comparator, RangeDels)>>,
     key: Vec<u8>,
     target: Vec<u8>,
     /// The user key of an entry at the time.
@@ -196,7 +203,14 @@ impl TimedSource {
         range_dels: RangeDels,
     ) -> Self {
         let (key, target, asked) = (Vec::new(), Vec::new(), Vec::new());
-        TimedSource { inner, look, sequence, range_dels, key, target, asked, status: Ok(()) }
+        let (table_dels, status) = (None, Ok(()));
+        TimedSource { inner, look, sequence, range_dels, table_dels, key, target, asked, status }
+    }
+
+    /// Tombstones of tables that have lost their timestamps, in `order`, hide entries too.
+    pub fn with_table_dels(self, order: Comparator, dels: RangeDels) -> Self {
+        let dels = (!dels.is_none()).then(|| Box::new((order, dels)));
+        TimedSource { table_dels: dels, ..self }
     }
 
     /// The timestamp of the entry that it is on. Requires `valid`.
@@ -218,7 +232,7 @@ impl TimedSource {
         let ikey = self.inner.key();
         ikey.sequence() <= self.sequence
             && self.look.sees(ikey.user_key())
-            && (self.range_dels.is_none() || !self.is_covered())
+            && (self.range_dels.is_none() && self.table_dels.is_none() || !self.is_covered())
     }
 
     /// The entry is deleted by a tombstone over its key, or that cannot be told.
@@ -229,7 +243,12 @@ impl TimedSource {
         self.asked.clear();
         self.asked.extend_from_slice(order.without_timestamp(ikey.user_key()).as_bytes());
         self.asked.extend_from_slice(&self.look.time);
-        match self.range_dels.covers(order, UserKey::new(&self.asked), sequence) {
+        let mut covered = self.range_dels.covers(order, UserKey::new(&self.asked), sequence);
+        if let (Ok(false), Some(list)) = (&covered, &mut self.table_dels) {
+            let (bare, dels) = &mut **list;
+            covered = dels.covers(bare, order.without_timestamp(ikey.user_key()), sequence);
+        }
+        match covered {
             Ok(covered) => covered,
             Err(error) => {
                 self.status = Err(error);

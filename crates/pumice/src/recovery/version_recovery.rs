@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
-use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
+use pumice_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::commit::two_phase::{self, PreparedSections};
+use crate::options::check_order_change;
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
 
 /// A column family as the MANIFEST describes it.
@@ -90,6 +91,8 @@ impl RecoveredVersions {
 /// How to interpret a column family.
 pub(crate) struct Shape {
     pub comparator: Comparator,
+    /// Its tables have keys without the timestamps of that order.
+    pub stripped: bool,
     pub levels: usize,
     /// Files of a level may overlap; for what is only read.
     pub may_overlap: bool,
@@ -242,9 +245,8 @@ impl Family {
         if version.comparator().user.timestamp_size() == 0 {
             return Ok(());
         }
-        let stripped = version.all_files().any(|(_, file)| file.timestamps_stripped);
-        let what = if self.stripped || stripped {
-            "persist_user_defined_timestamps=false: tables without the timestamps of their keys"
+        let what = if version.all_files().any(|(_, file)| file.timestamps_stripped) {
+            "tables without the timestamps of their keys, which others have"
         } else if !version.blob_files().is_empty() {
             "values in blob files of keys with timestamps"
         } else {
@@ -269,16 +271,18 @@ impl Family {
     }
 
     fn build_first(&mut self, shape: Shape) -> Result<Arc<Version>> {
-        let Shape { comparator, levels, may_overlap } = shape;
-        if let Some(persisted) = &self.comparator
-            && persisted != comparator.name()
-        {
-            return Err(Error::invalid_argument(format!(
-                "{}: does not match existing comparator {persisted}",
-                comparator.name()
-            )));
+        let Shape { comparator, stripped, levels, may_overlap } = shape;
+        if let Some(persisted) = &self.comparator {
+            check_order_change(&comparator, stripped, (persisted, self.stripped))?;
         }
-        self.build_on(Version::empty(InternalKeyComparator::new(comparator), levels), may_overlap)
+        if stripped {
+            // Those from before the family had timestamps lack them too. What is shared is known
+            // from an earlier MANIFEST of such a family.
+            let files = self.edits.iter_mut().flat_map(|edit| &mut edit.new_files);
+            let files = files.filter_map(|(_, file)| Arc::get_mut(file));
+            files.for_each(|file| file.timestamps_stripped = true);
+        }
+        self.build_on(Version::of_family(&comparator, stripped, levels), may_overlap)
     }
 
     fn build_on(&mut self, base: Arc<Version>, may_overlap: bool) -> Result<Arc<Version>> {
@@ -403,8 +407,8 @@ impl ManifestReplay {
             .ok_or_else(|| Error::corruption(format!("edit of unknown column family {id}")))?;
         if let Some(name) = &edit.comparator {
             family.comparator = Some(name.clone());
+            family.stripped = edit.persist_user_defined_timestamps == Some(false);
         }
-        family.stripped |= edit.persist_user_defined_timestamps == Some(false);
         if let Some(number) = edit.log_number {
             // A lower number than before is ignored, as RocksDB does.
             family.log_number = Some(family.log_number.unwrap_or(0).max(number));

@@ -111,6 +111,7 @@ impl Survey {
             let spec = |_: u32, name: &str, order: Option<&str>| {
                 Ok(Some(Shape {
                     comparator: context.comparator_of(name, order)?,
+                    stripped: false,
                     levels: MAX_LEVELS as usize,
                     may_overlap: false,
                 }))

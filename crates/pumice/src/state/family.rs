@@ -15,6 +15,7 @@ use pumice_table::TableOptions;
 use crate::commit::controller::{StallInputs, WriteStall, write_stall};
 use crate::compaction::plan::CompactionPlan;
 use crate::flush::grouping::Unflushed;
+use crate::flush::stripping;
 use crate::options::{BackgroundPolicy, ColumnFamilyOptions, ConcurrentTaskLimiter};
 use crate::state::regulator::Reliefs;
 use crate::state::retry::CompactionRetry;
@@ -180,7 +181,26 @@ impl CfState {
         let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
         !self.flush.running
             && !self.imm.is_empty()
-            && (self.flush.requested || self.imm.len() >= needed)
+            && (self.flush.requested || self.imm.len() >= needed && !self.keeps_times())
+    }
+
+    /// A flush would take timestamps off that readers may still ask for, and writes can go on
+    /// without it.
+    fn keeps_times(&self) -> bool {
+        if !self.data.table_keys.stripped {
+            return false;
+        }
+        let stalls = StallInputs {
+            // With the memtable that takes writes.
+            immutable_memtables: self.imm.len() + 1,
+            l0_files: 0,
+            pending_bytes: 0,
+            thresholds_off: false,
+            only_stops: false,
+        };
+        let low = self.version.full_history_ts_low().map(|low| &**low);
+        write_stall(&stalls, &self.data.options()) == WriteStall::None
+            && stripping::keeps_times(&self.data, self.imm.iter().map(|sealed| &sealed.mem), low)
     }
 
     /// Range tombstones in its memtable keep space of its files in use.

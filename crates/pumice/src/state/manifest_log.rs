@@ -181,6 +181,7 @@ impl DbState {
             let id = cf.data.id;
             edits.push(VersionEdit {
                 comparator: Some(cf.data.comparator().name().to_string()),
+                persist_user_defined_timestamps: cf.data.table_keys.stripped.then_some(false),
                 column_family: id,
                 add_column_family: (id != 0).then(|| cf.data.name.clone()),
                 ..VersionEdit::default()

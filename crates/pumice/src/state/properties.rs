@@ -98,7 +98,7 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
         "current-super-version-number" => cf.super_version_number(),
         "live-sst-files-size" => version.total_bytes(),
         "total-sst-files-size" => bytes_of_live_versions(cf),
-        "estimate-live-data-size" => live_data_bytes(version, cf.comparator()),
+        "estimate-live-data-size" => live_data_bytes(version, cf.table_order()),
         "estimate-table-readers-mem" => {
             let tables = cf.tables();
             version.all_files().map(|(_, file)| tables.memory(file) as u64).sum()

@@ -44,7 +44,7 @@ impl CompactionWork {
 
 /// All range tombstones of the inputs, cut to their files' bounds.
 pub(crate) fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
-    let comparator = work.cf.comparator();
+    let comparator = work.cf.table_order();
     let tables = work.cf.tables();
     let mut all = Vec::new();
     for (level, file) in work.pick.input_files() {
@@ -76,7 +76,7 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     if parts < 2 || !worthwhile || work.pick.output_level == 0 {
         return Vec::new();
     }
-    let comparator = work.cf.comparator();
+    let comparator = work.cf.table_order();
     let mut starts: Vec<(UserKey<'_>, u64)> = work
         .pick
         .input_files()

@@ -105,7 +105,8 @@ impl OutputFile {
             compression_of(options, level, base, spec.deepest, spec.compression);
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
-            comparator: cf.icmp.clone(),
+            comparator: cf.table_keys.icmp.clone(),
+            stripped_of: options.stripped_of(),
             compression,
             compression_opts,
             column_family_id: cf.id,
@@ -185,12 +186,20 @@ impl OutputFile {
         self.builder.add(&first, &end)?;
         self.collectors.add(InternalKey::new(&first), &end, self.builder.file_size());
         if self.smallest.is_empty()
-            || cf.icmp.compare(InternalKey::new(&first), InternalKey::new(&self.smallest)).is_lt()
+            || cf
+                .table_keys
+                .icmp
+                .compare(InternalKey::new(&first), InternalKey::new(&self.smallest))
+                .is_lt()
         {
             self.smallest = first;
         }
         if self.largest_end.is_empty()
-            || cf.icmp.compare(InternalKey::new(&last), InternalKey::new(&self.largest_end)).is_gt()
+            || cf
+                .table_keys
+                .icmp
+                .compare(InternalKey::new(&last), InternalKey::new(&self.largest_end))
+                .is_gt()
         {
             self.largest_end = last;
         }
@@ -222,7 +231,8 @@ impl OutputFile {
     /// The end of the file's range.
     fn largest(&self, cf: &CfData) -> Vec<u8> {
         let (point, end) = (self.last_key(), InternalKey::new(&self.largest_end));
-        let by_point = !point.is_empty() && (end.is_empty() || cf.icmp.compare(point, end).is_gt());
+        let by_point =
+            !point.is_empty() && (end.is_empty() || cf.table_keys.icmp.compare(point, end).is_gt());
         if by_point { point.to_vec() } else { end.to_vec() }
     }
 
@@ -263,6 +273,7 @@ impl OutputFile {
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction,
+            timestamps_stripped: cf.table_keys.stripped,
             min_timestamp,
             max_timestamp,
             oldest_blob_file_number: self.references.oldest(),

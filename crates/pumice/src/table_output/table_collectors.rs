@@ -54,11 +54,10 @@ impl Collectors {
             level_at_creation: level,
             num_levels: options.num_levels,
         };
-        let order = &options.comparator;
+        let order = options.table_order();
         Collectors {
             own: factories.iter().filter_map(|f| f.create_collector(&context)).collect(),
-            times: (order.timestamp_size() > 0)
-                .then(|| Times { order: order.clone(), range: None }),
+            times: (order.timestamp_size() > 0).then_some(Times { order, range: None }),
         }
     }
 

@@ -16,7 +16,7 @@ use pumice_base::extension::MergeOperator;
 use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::names;
 use pumice_base::narrow::{round_down_u64, to_usize};
-use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
+use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber, UserKey};
 use pumice_env::filename::TableDirs;
 use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
@@ -43,19 +43,35 @@ pub(crate) struct CfSettings {
 /// kept under the state lock. It is not `Copy` and made nowhere else.
 pub(crate) struct Publisher(());
 
+/// The keys in tables.
+pub(crate) struct TableKeys {
+    /// Their order: another one than in memtables if they have lost their timestamps.
+    pub icmp: InternalKeyComparator,
+    /// They have no timestamps, and those in memtables have.
+    pub stripped: bool,
+}
+
+/// What was ingested so far.
+#[derive(Default)]
+struct Ingested {
+    /// Ingestions. Grows before a sequence number that sees the files is published, and before the
+    /// super version that holds them.
+    count: AtomicU64,
+    /// Newest sequence number of a file, of which memtables know nothing.
+    newest_seq: AtomicU64,
+}
+
 /// The part of a column family that reads and jobs use without a lock.
 pub struct CfData {
     pub(crate) id: u32,
     pub(crate) name: String,
+    /// The order of the keys as they are written, and in memtables.
     pub(crate) icmp: InternalKeyComparator,
+    pub(crate) table_keys: TableKeys,
     /// Bytes of the timestamp that each key ends with; 0 for none.
     pub(crate) timestamp_size: usize,
     pub(crate) super_version: ArcSwap<SuperVersion>,
-    /// Ingestions so far. Grows before a sequence number that sees the files is published, and
-    /// before the super version that holds them.
-    ingestions: AtomicU64,
-    /// Newest sequence number of an ingested file, of which memtables know nothing.
-    ingested_seq: AtomicU64,
+    ingested: Ingested,
     dropped: AtomicBool,
     settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
@@ -97,10 +113,13 @@ impl CfData {
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
+            table_keys: TableKeys {
+                icmp: InternalKeyComparator::new(options.table_order()),
+                stripped: options.strips_timestamps(),
+            },
             timestamp_size: options.comparator.timestamp_size(),
             super_version: ArcSwap::new(first),
-            ingestions: AtomicU64::new(0),
-            ingested_seq: AtomicU64::new(0),
+            ingested: Ingested::default(),
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
             filter_balance: Arc::default(),
@@ -133,6 +152,16 @@ impl CfData {
     /// The user comparator.
     pub(crate) fn comparator(&self) -> &Comparator {
         &self.icmp.user
+    }
+
+    /// The order of the user keys in tables.
+    pub(crate) fn table_order(&self) -> &Comparator {
+        &self.table_keys.icmp.user
+    }
+
+    /// `key` of a memtable as tables have it.
+    pub(crate) fn in_tables<'k>(&self, key: UserKey<'k>) -> UserKey<'k> {
+        if self.table_keys.stripped { self.icmp.user.without_timestamp(key) } else { key }
     }
 
     /// The merge operator, if one is configured.
@@ -195,23 +224,23 @@ impl CfData {
 
     /// Files were ingested; readers find them in the next super version.
     pub(crate) fn count_ingestion(&self, _: &mut Publisher) {
-        self.ingestions.fetch_add(1, Ordering::Relaxed);
+        self.ingested.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Files were ingested with sequence numbers up to `last`.
     pub(crate) fn ingested_up_to(&self, _: &mut Publisher, last: SequenceNumber) {
-        self.ingested_seq.fetch_max(last, Ordering::Release);
+        self.ingested.newest_seq.fetch_max(last, Ordering::Release);
     }
 
-    /// See the field.
+    /// See [`Ingested::newest_seq`].
     pub(crate) fn ingested_seq(&self) -> SequenceNumber {
-        self.ingested_seq.load(Ordering::Acquire)
+        self.ingested.newest_seq.load(Ordering::Acquire)
     }
 
-    /// See the field.
+    /// See [`Ingested::count`].
     #[inline]
     pub(crate) fn ingestions(&self) -> u64 {
-        self.ingestions.load(Ordering::Relaxed)
+        self.ingested.count.load(Ordering::Relaxed)
     }
 
     /// The column family is dropped from now on.

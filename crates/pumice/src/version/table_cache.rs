@@ -418,11 +418,11 @@ impl TableCache {
             if let Some(table) = at_normal_priority(|| self.open.lookup(file.number)) {
                 return Ok(TableRef::Held(table));
             }
-            let (table, _) = self.open_table(file, level)?;
+            let (table, _) = self.open_table(file, level, self.open.files)?;
             at_normal_priority(|| self.open.keep(file.number, Open::Table(Arc::clone(&table))));
             return Ok(TableRef::Held(table));
         }
-        let (table, handle) = self.open_table(file, level)?;
+        let (table, handle) = self.open_table(file, level, self.open.files)?;
         let kept = at_normal_priority(|| {
             file.table.get_or_init(|| {
                 // A table that was opened while there was a limit is replaced by this one.
@@ -450,14 +450,23 @@ impl TableCache {
         self.table_at(file, level).map(drop)
     }
 
+    /// The table of `file`, opened for one reader alone, past the page cache.
+    ///
+    /// # Errors
+    /// As [`TableCache::table`].
+    pub(crate) fn open_direct(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
+        Ok(self.open_table(file, level, ReadFileOptions { direct: true })?.0)
+    }
+
     fn open_table(
         &self,
         file: &FileMetaData,
         level: usize,
+        how: ReadFileOptions,
     ) -> Result<(Arc<Table>, Arc<TableFile>)> {
         let statistics = &self.open.statistics;
         let timer = statistics.timer();
-        let table = self.open_counted(file, level);
+        let table = self.open_counted(file, level, how);
         match &table {
             Ok(_) => timer.stop(statistics, HistogramKind::TableOpenIoMicros),
             Err(_) => statistics.tick(Ticker::NoFileErrors),
@@ -469,11 +478,12 @@ impl TableCache {
         &self,
         file: &FileMetaData,
         level: usize,
+        files: ReadFileOptions,
     ) -> Result<(Arc<Table>, Arc<TableFile>)> {
         let path = self.dirs.table(file.path_id, file.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.open.fs),
-            files: self.open.files,
+            files,
             number: file.number,
             watcher: Arc::downgrade(&self.open) as Weak<dyn FileWatcher>,
         };

@@ -81,7 +81,7 @@ fn put_key(to: &mut [u8], ikey: &[u8]) {
 }
 
 /// The user key without its timestamp of that many bytes.
-fn user_key_bytes(ikey: &[u8], timestamp: usize) -> &[u8] {
+pub(crate) fn without_timestamp(ikey: &[u8], timestamp: usize) -> &[u8] {
     let key = InternalKey::new(ikey).user_key().as_bytes();
     &key[..key.len().saturating_sub(timestamp)]
 }
@@ -171,7 +171,7 @@ impl BlockKeys {
 
     /// The user keys, in order; versions of a key repeat it.
     pub fn user_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.all().map(|key| user_key_bytes(key, self.timestamp))
+        self.all().map(|key| without_timestamp(key, self.timestamp))
     }
 
     /// Indexes the keys so far, for access to one in the middle.
@@ -203,7 +203,7 @@ impl BlockKeys {
         let start = if range.start == 0 { 0 } else { self.ends[range.start - 1] as usize };
         Keys(&self.bytes[start..self.used])
             .take(range.len())
-            .map(|key| user_key_bytes(key, self.timestamp))
+            .map(|key| without_timestamp(key, self.timestamp))
     }
 
     /// Forgets the keys and keeps their memory.
@@ -246,9 +246,9 @@ mod tests {
             assert_eq!(keys.first(), list[0]);
             assert!(list.iter().enumerate().all(|(i, key)| keys.get(i) == key));
             assert_eq!(keys.bytes(), list.iter().map(Vec::len).sum::<usize>());
-            assert!(keys.user_keys().eq(list.iter().map(|key| user_key_bytes(key, 0))));
+            assert!(keys.user_keys().eq(list.iter().map(|key| without_timestamp(key, 0))));
             for from in 0..=list.len() {
-                let part = list[from..].iter().map(|key| user_key_bytes(key, 0));
+                let part = list[from..].iter().map(|key| without_timestamp(key, 0));
                 assert!(keys.user_keys_in(from..list.len()).eq(part));
             }
             assert_eq!(keys.len(), list.len());

@@ -37,6 +37,9 @@ pub enum TableReason {
 pub struct TableBuildContext {
     pub table: Arc<TableOptions>,
     pub comparator: InternalKeyComparator,
+    /// The name of the order of the keys before they lost their timestamps, which the table gets in
+    /// place of that of `comparator`; None if they had none, or have them.
+    pub stripped_of: Option<String>,
     pub compression: CompressionType,
     pub compression_opts: CompressionOptions,
     pub column_family_id: u32,
@@ -106,6 +109,7 @@ impl Default for TableBuildContext {
         TableBuildContext {
             table: Arc::new(TableOptions::default()),
             comparator: InternalKeyComparator::default(),
+            stripped_of: None,
             compression: CompressionType::None,
             compression_opts: CompressionOptions::default(),
             column_family_id: low_u32(UNKNOWN_COLUMN_FAMILY),

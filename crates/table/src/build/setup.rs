@@ -46,7 +46,11 @@ pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties
     let mut properties = TableProperties {
         column_family_id: u64::from(context.column_family_id),
         column_family_name: context.column_family_name.clone(),
-        comparator: context.comparator.user.name().to_string(),
+        comparator: context
+            .stripped_of
+            .clone()
+            .unwrap_or_else(|| context.comparator.user.name().to_string()),
+        user_timestamps_persisted: u64::from(context.stripped_of.is_none()),
         compression_options: context.compression_opts.property_text(),
         creation_time: context.oldest_ancestor_time,
         oldest_key_time: context.oldest_key_time,

@@ -8,9 +8,9 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pumice_base::key::{ValueType, parse_internal_key};
+use pumice_base::key::{U64_TS_SUFFIX, ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, Result, UserKey};
+use pumice_base::{Comparator, Error, Result, UserKey};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
@@ -266,7 +266,13 @@ impl Opener {
 
     fn check_order(&self, properties: &TableProperties) -> Result<()> {
         let order = self.context.comparator.user.name();
-        if properties.comparator.is_empty() || properties.comparator == order {
+        let recorded = properties.comparator.as_str();
+        let recorded = match properties.user_timestamps_persisted {
+            // The keys have lost the timestamps of that order.
+            0 => recorded.strip_suffix(U64_TS_SUFFIX).unwrap_or(recorded),
+            _ => recorded,
+        };
+        if recorded.is_empty() || recorded == order {
             return Ok(());
         }
         Err(Error::invalid_argument(format!(
@@ -480,8 +486,9 @@ impl Table {
             return Ok(());
         }
         let timestamp = self.comparator.user.timestamp_size();
-        // A partition ends with some version of a key: lookups of older ones would miss it.
-        if partitioned && (handle.size == 0 || timestamp > 0) {
+        // Another order may have shortened separators to some version of the next key.
+        let shortened = timestamp > 0 && !is_built_in(&self.comparator.user);
+        if partitioned && (handle.size == 0 || shortened) {
             return Ok(());
         }
         let properties = &self.properties;
@@ -518,6 +525,13 @@ impl Table {
             prefix_is_configured,
         });
         Ok(())
+    }
+}
+
+fn is_built_in(order: &Comparator) -> bool {
+    match order {
+        Comparator::Custom(order) => order.is_built_in(),
+        Comparator::Bytewise | Comparator::ReverseBytewise => true,
     }
 }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use pumice_base::hash::hash64;
-use pumice_base::key::{InternalKey, ParsedInternalKey};
+use pumice_base::key::{InternalKey, ParsedInternalKey, before_versions};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{ErrorKind, InternalKeyComparator, Result, UserKey, ValueType};
@@ -431,6 +431,12 @@ impl Table {
         })
     }
 
+    #[cold]
+    fn before_all_versions(&self, key: UserKey<'_>) -> Vec<u8> {
+        let order = &self.comparator.user;
+        before_versions(&order.at_newest(order.without_timestamp(key).as_bytes()))
+    }
+
     fn partition_may_match(
         &self,
         filter: &TableFilter,
@@ -441,6 +447,15 @@ impl Table {
         let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
         let top = self.index_of(&top)?;
         let Some(last) = top.len().checked_sub(1) else { return Ok(true) };
+        let newest;
+        let target = match filter.timestamp {
+            0 => target,
+            // A partition may end between two versions; it has a key that its first version is in.
+            _ => {
+                newest = self.before_all_versions(target.user_key());
+                InternalKey::new(&newest)
+            }
+        };
         let at = top.seek(&self.comparator, target);
         if at > last && planted::is(Bug::LastFilterPartitionMissed) {
             return Ok(false);

@@ -12,23 +12,39 @@ use std::path::Path;
 
 use crate::compaction::service::text::{Fields, Text};
 
-/// What is to be compacted.
+/// What is to be compacted: what a [`CompactionService`](crate::options::CompactionService) is
+/// given, and [`open_and_compact`](crate::open_and_compact) takes, in RocksDB's form.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::CompactionServiceInput;
+/// let input = CompactionServiceInput { cf_name: "default".into(), ..Default::default() };
+/// assert_eq!(CompactionServiceInput::read(&input.write())?, input);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ServiceInput {
+pub struct ServiceInput {
+    /// Name of the column family.
     pub cf_name: String,
     /// The sequence numbers that must stay readable, ascending.
     pub snapshots: Vec<SequenceNumber>,
+    /// The tables, by number.
     pub input_files: Vec<FileNumber>,
+    /// The level that is written.
     pub output_level: i32,
+    /// Identity of the database; empty is not checked.
     pub db_id: String,
-    /// User keys; None is an open end.
+    /// The first user key; None is an open end.
     pub begin: Option<Vec<u8>>,
+    /// The user key that the compaction ends before; None is an open end.
     pub end: Option<Vec<u8>>,
     /// The OPTIONS file that the database works with.
     pub options_file_number: FileNumber,
 }
 
 impl ServiceInput {
+    /// Its form.
     pub fn write(&self) -> Vec<u8> {
         let files: Vec<String> = self.input_files.iter().map(|n| table_file_name(*n)).collect();
         let mut text = Text::default();
@@ -45,6 +61,8 @@ impl ServiceInput {
         text.message()
     }
 
+    /// Of its form.
+    ///
     /// # Errors
     /// InvalidArgument; NotSupported for another version of the form.
     pub fn read(bytes: &[u8]) -> Result<Self> {

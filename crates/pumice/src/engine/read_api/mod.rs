@@ -1,6 +1,7 @@
 //! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
 mod requests;
+mod sources;
 mod traced;
 
 use std::cell::RefCell;
@@ -13,21 +14,19 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::{Table, TableReadOptions};
+use pumice_table::TableReadOptions;
 
 use crate::cost;
 use crate::engine::DbInner;
-use crate::options::requests::{ContinueCallback, ReadOptions, TableFilter};
+use crate::options::requests::{ContinueCallback, ReadOptions};
 use crate::read::answer::PointAnswer;
 use crate::read::elsewhere::BlobReads;
 use crate::read::get::{self, Hits, operands};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
-use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::newest::{Newer, newer_than};
-use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::{Rare, Source};
@@ -38,57 +37,9 @@ use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
 use crate::version::super_version::{SuperVersion, keep_views, kept_view};
-use crate::version::table_cache::TableCache;
 
 pub(crate) use requests::{point_options, table_options};
-
-/// Everything that holds entries of a column family, newest first. Range tombstones that can hide
-/// them go into `range_dels`, those of tables that the `filter` does not want too.
-fn sources(
-    cf: &CfData,
-    tables: &Arc<TableCache>,
-    super_version: &SuperVersion,
-    (options, filter): (&TableReadOptions, Option<&TableFilter>),
-    range_dels: &mut RangeDels,
-) -> Result<Vec<Source>> {
-    let mut sources = Vec::with_capacity(4);
-    range_dels.push_memtable(super_version.mem.range_tombstones());
-    if !super_version.mem.is_empty() {
-        sources.push(Source::Mem(super_version.mem.iter()));
-    }
-    for mem in &super_version.imm {
-        range_dels.push_memtable(mem.range_tombstones());
-        sources.push(Source::Mem(mem.iter()));
-    }
-    let version = &super_version.version;
-    let wanted = |table: &Table| filter.is_none_or(|filter| filter.wants(table.properties()));
-    if version.is_overlapping() {
-        let opened = |file: &Arc<_>, table: &Table| {
-            range_dels.push_file(file, table);
-            wanted(table)
-        };
-        let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
-        sources.push(Source::Rare(Box::new(Rare::Overlapping(files))));
-        return Ok(sources);
-    }
-    for (number, level) in version.levels().iter().enumerate() {
-        if number == 0 {
-            for file in level.files() {
-                let table = tables.table_for(options, file, 0)?;
-                range_dels.push_file(file, &table);
-                if wanted(&table) {
-                    sources.push(Source::Table(table.share()?.iter(options)));
-                }
-            }
-        } else if !level.is_empty() {
-            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
-            let (tables, level) = (Arc::clone(tables), Arc::clone(level));
-            let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
-            sources.push(Source::Level(iter.noting(reached).filtered(filter)));
-        }
-    }
-    Ok(sources)
-}
+use sources::{memtable_sources, padded, table_sources};
 
 fn count_hits(tally: &Tally<'_>, hits: &Hits) {
     tally.tick(Ticker::MemtableHit, hits.memtable);
@@ -287,20 +238,22 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
     ) -> Vec<Result<Option<TimedValue<W>>>> {
-        let mut options = options.clone();
-        if options.snapshot.is_none() && !self.dir.secondary {
-            options.snapshot = Some(self.snapshot(Purpose::Reads));
-        }
-        // As in RocksDB a family that does not fit fails all.
-        let fits = |(cf, _): &(&ColumnFamily, &[u8])| match read_time(&cf.data, &options)? {
-            Some(_) => Ok(()),
+        let whole = |(cf, key): &(&ColumnFamily, &[u8])| match read_time(&cf.data, options)? {
+            Some(time) => Ok(stamped(key, time)),
             None => Err(wrong_method(&cf.data)),
         };
-        let fits = self.check_snapshot(&options).and_then(|()| keys.iter().try_for_each(fits));
-        if let Err(error) = fits {
-            return keys.iter().map(|_| Err(error.clone())).collect();
-        }
-        keys.iter().map(|(cf, key)| self.get_at(&options, &cf.data, key)).collect()
+        let whole = match keys.iter().map(whole).collect::<Result<Vec<_>>>() {
+            Ok(whole) => whole,
+            // As in RocksDB a family that does not fit fails all.
+            Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let keys: Vec<_> = keys.iter().zip(&whole).map(|((cf, _), key)| (*cf, &key[..])).collect();
+        let times = vec![RefCell::default(); keys.len()];
+        let found = self.multi_get_found::<W>(options, &keys, Some(&times));
+        let timed = |(answer, time): (Result<Option<W>>, RefCell<Vec<u8>>)| {
+            answer.map(|value| value.map(|value| (value, time.into_inner())))
+        };
+        found.into_iter().zip(times).map(timed).collect()
     }
 
     /// Whether `key` was written after the snapshot of `options`; false without one.
@@ -355,6 +308,16 @@ impl DbInner {
             let value = |found: Option<TimedValue<W>>| found.map(|(value, _)| value);
             return found.into_iter().map(|found| found.map(value)).collect();
         }
+        self.multi_get_found(options, keys, None)
+    }
+
+    /// The values of `keys`, and to `times` the timestamps of their versions, if they have some.
+    fn multi_get_found<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+        times: Option<&[RefCell<Vec<u8>>]>,
+    ) -> Vec<Result<Option<W>>> {
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
@@ -382,8 +345,16 @@ impl DbInner {
                 (families, snapshot.sequence_number())
             }
         };
+        let kept = |family: &Family<'_>| match &options.timestamp {
+            Some(time) => check_history(family.cf, &family.view, time),
+            None => Ok(()),
+        };
+        if let Err(error) = families.iter().try_for_each(kept) {
+            self.background.regulator.reads.end(began);
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
         let table = point_options(options);
-        let search = MultiGet::<W>::new(families, wanted, table, sequence);
+        let search = MultiGet::<W>::new(families, wanted, table, sequence).noting(times);
         let answers = activity::during(IoActivity::MultiGet, || search.run());
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         if perf::is_any() {
@@ -451,18 +422,33 @@ impl DbInner {
             table.auto_prefix_mode = false;
             table.iterate_upper_bound = None;
         }
-        let sources = activity::during(IoActivity::DbIterator, || {
-            let filter = options.table_filter.as_ref();
-            sources(cf, &tables, &super_version, (&table, filter), &mut range_dels)
+        let mut sources = memtable_sources(&super_version, &mut range_dels);
+        let mut stripped = cf.table_keys.stripped.then(|| (Vec::new(), RangeDels::new(sequence)));
+        activity::during(IoActivity::DbIterator, || {
+            let filter = (&table, options.table_filter.as_ref());
+            let to = match &mut stripped {
+                Some((sources, range_dels)) => (sources, range_dels),
+                None => (&mut sources, &mut range_dels),
+            };
+            table_sources(cf, &tables, &super_version, filter, to)
         })?;
         if options.ignore_range_deletions {
             range_dels = RangeDels::new(sequence);
         }
+        let stripped = stripped.map(|(tables, dels)| {
+            if look.is_none_or(Look::sees_oldest) {
+                sources.push(padded(cf, tables));
+            }
+            if options.ignore_range_deletions { RangeDels::new(sequence) } else { dels }
+        });
         let mut inner = MergingIterator::new(cf.icmp.clone(), sources);
         if let Some(look) = look {
             let order = InternalKeyComparator::new(look.order());
             let hides = std::mem::replace(&mut range_dels, RangeDels::new(sequence));
-            let timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            let mut timed = TimedSource::new(inner, look.clone(), sequence, hides);
+            if let Some(dels) = stripped {
+                timed = timed.with_table_dels(cf.table_order().clone(), dels);
+            }
             let timed = Box::new(Rare::Timed(timed));
             inner = MergingIterator::new(order, vec![Source::Rare(timed)]);
         }

@@ -112,7 +112,6 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
     // Unknown names and unsupported values; what only writers must know, readers may pass over.
     for (db, cf, table, readable) in [
         ("", "enable_blob_direct_write=true", "", false),
-        ("", "persist_user_defined_timestamps=false", "", false),
         ("", "", "use_udi_as_primary_index=true", false),
         ("db_paths={{path=/x;target_size=1}}", "", "", false),
         ("", "compaction_style=kCompactionStyleNone", "", true),

@@ -42,7 +42,7 @@ impl Lookup<'_> {
             return self.level0_together::<OBSERVED>(cache, options, level, target);
         }
         let mut read = 0;
-        for file in level.candidates(&cf.icmp, target.0) {
+        for file in level.candidates(&cf.table_keys.icmp, target.0) {
             let before = options.reads.get();
             self.ask::<OBSERVED>(cache, options, (0, file), target)?;
             read += u32::from(options.reads.get() != before);
@@ -78,7 +78,7 @@ impl Lookup<'_> {
         let options = &TableReadOptions { missed: Some(missed), ..options.clone() };
         let cf = self.cf;
         let mut used = 0;
-        for file in level.candidates(&cf.icmp, target.0) {
+        for file in level.candidates(&cf.table_keys.icmp, target.0) {
             self.ask::<OBSERVED>(cache, options, (0, file), target)?;
             used += usize::from(needs.iter().any(|need| need.0.file_number() == file.number));
             if !self.is_open() {
@@ -104,7 +104,7 @@ impl Lookup<'_> {
         let (cache_only, missed) = (true, Some(Arc::clone(missed)));
         let quick = TableReadOptions { cache_only, missed, uncounted: true, ..options.clone() };
         let mut needs = Vec::new();
-        for file in level.candidates(&self.cf.icmp, seek_key) {
+        for file in level.candidates(&self.cf.table_keys.icmp, seek_key) {
             // The search opens it, if it gets so far.
             let Some(table) = cache.opened(file) else { break };
             let mut settled = false;

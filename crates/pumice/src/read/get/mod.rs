@@ -118,6 +118,8 @@ struct Lookup<'a> {
     unmerged: Option<ContinueCallback<'a>>,
     /// Gets the timestamp of the newest version found; only from an observed search.
     found_at: Option<&'a RefCell<Vec<u8>>>,
+    /// `key` has lost its timestamp, as those of the tables searched now.
+    stripped: bool,
     answer: Answer,
     settled_by: SettledBy,
 }
@@ -143,6 +145,7 @@ impl<'a> Lookup<'a> {
             columns: W::COLUMNS,
             unmerged: None,
             found_at: None,
+            stripped: false,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -365,9 +368,9 @@ impl<'a> Lookup<'a> {
         }
         drop(find);
         if let Some(list) = table.range_tombstones_ref()
-            && inside_file(&self.cf.icmp.user, self.key, file)
+            && inside_file(self.cf.table_order(), self.key, file)
         {
-            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
+            let found = list.max_covering_seq(self.cf.table_order(), self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
             if let Some(row) = &mut row {
                 row.set_partial();
@@ -416,7 +419,8 @@ pub(crate) enum Attempt<W> {
     Needs(Arc<Table>, (BlockHandle, BlockKind)),
 }
 
-/// As [`get_observed`] with `options`, which must be `cache_only` and note what was missed; counts
+/// As [`get_observed`], or `get_at` if there is a place for the timestamp, with `options`, which
+/// must be `cache_only` and note what was missed; counts
 /// settled searches only. May open table files and so suspend.
 #[inline(never)]
 pub(crate) fn attempt<W: PointAnswer>(
@@ -424,10 +428,11 @@ pub(crate) fn attempt<W: PointAnswer>(
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
-    (sequence, key): (SequenceNumber, &[u8]),
+    (sequence, key, found_at): (SequenceNumber, &[u8], Option<&RefCell<Vec<u8>>>),
     hits: &mut Hits,
 ) -> Attempt<W> {
     let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
+    lookup.found_at = found_at;
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -521,6 +526,9 @@ fn search<const OBSERVED: bool>(
         return Ok(());
     }
     let _time = OBSERVED.then(|| perf::time(PerfMetric::GetFromOutputFilesTime));
+    if OBSERVED && lookup.cf.table_keys.stripped {
+        lookup.strip();
+    }
     let mut stack = [0u8; 256];
     let mut heap = Vec::new();
     let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
@@ -529,7 +537,7 @@ fn search<const OBSERVED: bool>(
     }
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key.as_bytes());
-    let icmp = &lookup.cf.icmp;
+    let icmp = &lookup.cf.table_keys.icmp;
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;

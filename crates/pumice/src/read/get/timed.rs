@@ -21,10 +21,20 @@ impl Lookup<'_> {
             return false;
         }
         if let Some(found_at) = self.found_at.take() {
-            let timestamp = self.cf.icmp.user.timestamp_of(found);
-            found_at.borrow_mut().extend_from_slice(timestamp);
+            let mut found_at = found_at.borrow_mut();
+            match self.stripped {
+                true => found_at.resize(self.cf.timestamp_size, 0),
+                false => found_at.extend_from_slice(self.cf.icmp.user.timestamp_of(found)),
+            }
         }
         true
+    }
+
+    /// From now on tables are searched whose keys have lost their timestamps.
+    #[cold]
+    pub(super) fn strip(&mut self) {
+        self.key = self.cf.in_tables(self.key);
+        self.stripped = true;
     }
 }
 

@@ -229,6 +229,26 @@ impl DbIterator {
         self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(target));
     }
 
+    /// See [`Cursor::place_before`](crate::Cursor::place_before).
+    pub(crate) fn place_before(&self, key: Vec<u8>) -> Vec<u8> {
+        self.limits.look.as_ref().map_or_else(|| key.clone(), |look| look.bound(&key))
+    }
+
+    /// See [`Cursor::last_place`](crate::Cursor::last_place).
+    pub(crate) fn last_place(&self, key: Vec<u8>) -> Vec<u8> {
+        self.limits.look.as_ref().map_or_else(|| key.clone(), |look| look.end_of(&key))
+    }
+
+    /// Moves to the first entry at or after a place.
+    pub(crate) fn seek_place(&mut self, place: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget(place), |iter| iter.go_to(place));
+    }
+
+    /// Moves to the last entry at or before a place.
+    pub(crate) fn seek_place_for_prev(&mut self, place: &[u8]) {
+        self.observe_seek(SeekKind::ForPrev(place), |iter| iter.go_before(place));
+    }
+
     fn go_to(&mut self, target: &[u8]) {
         let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);

@@ -49,6 +49,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     fn decision(&self, filter: &dyn CompactionFilter, tag: u8) -> Result<FilterDecision> {
         let (level, stored) = (self.settings.level, self.input.value());
+        if tag == ValueType::BlobIndex as u8
+            && let Some(decision) = filter.filter_blob_by_key(level, &self.current)
+        {
+            return Ok(decision);
+        }
         let fetched = self.settings.values.fetch(UserKey::new(&self.current), tag, stored)?;
         let (tag, stored) = fetched.as_ref().map_or((tag, stored), Fetched::stored);
         Ok(match self.settings.values.shown(tag, stored)? {

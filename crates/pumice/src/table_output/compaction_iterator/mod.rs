@@ -310,9 +310,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 }
                 self.emit_input(sequence, tag)
             }
-            InputKind::TimedDeletion => self.decide_timed_deletion(),
-            InputKind::Deletion if self.timed => self.decide_timed_deletion(),
-            InputKind::Deletion => self.decide_deletion(sequence, stripe),
+            InputKind::TimedDeletion | InputKind::Deletion if self.timed => {
+                self.decide_timed_deletion()
+            }
+            // Keys that have lost their timestamps keep that type.
+            InputKind::TimedDeletion | InputKind::Deletion => {
+                self.decide_deletion(sequence, stripe)
+            }
             InputKind::Operand => self.merge(sequence, stripe),
             InputKind::Untouched => self.emit_input(sequence, tag),
             InputKind::Unknown => {

@@ -9,6 +9,7 @@ mod family_names;
 mod interop;
 mod interop_dead;
 mod interop_entities;
+mod newer_options;
 mod option_changes;
 mod option_effects;
 mod secondary_interop;

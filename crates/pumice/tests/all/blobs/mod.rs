@@ -6,7 +6,9 @@
 mod cached;
 mod collected;
 mod crashes;
+mod filtered;
 mod foreign;
+mod many_keys;
 mod repaired;
 mod theirs;
 mod written;

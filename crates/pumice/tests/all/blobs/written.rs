@@ -69,6 +69,7 @@ fn large_values_are_in_blob_files() {
     db.delete("101").unwrap();
     compact(&db);
     assert_eq!(number(&db, "live-blob-file-garbage-size"), records(&[100]), "one file went");
+    crate::common::let_files_go(&db);
     assert_eq!((number(&db, "num-blob-files"), blob_files(&dir.0).len()), (1, 1));
     // Options that change at run time.
     db.set_options(&[("enable_blob_files", "false")]).unwrap();

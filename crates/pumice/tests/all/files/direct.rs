@@ -2,9 +2,39 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pumice::options::{DbOptions, OptionSet};
-use pumice::{Db, ErrorKind, FlushOptions, Options, ReadOptions, WriteOptions};
+use pumice::{
+    Db, ErrorKind, FileSystem, FlushOptions, Options, PosixFs, ReadOptions, WriteOptions,
+};
+use pumice_env::{FileSystemWrapper, RandomAccessFile, ReadFileOptions};
+use pumice_port::sync::Mutex;
+
+/// Notes which files are opened past the page cache.
+struct Opens {
+    inner: Arc<dyn FileSystem>,
+    direct: Mutex<Vec<PathBuf>>,
+}
+
+impl FileSystemWrapper for Opens {
+    fn wrapped(&self) -> &dyn FileSystem {
+        &*self.inner
+    }
+    fn is_own(&self) -> bool {
+        self.inner.is_own()
+    }
+    fn open_random_with(
+        &self,
+        path: &Path,
+        options: &ReadFileOptions,
+    ) -> pumice::Result<Arc<dyn RandomAccessFile>> {
+        if options.direct {
+            self.direct.lock().push(path.to_path_buf());
+        }
+        self.inner.open_random_with(path, options)
+    }
+}
 
 /// A folder on a disk: the build directory, since `/tmp` may be in memory.
 fn folder(name: &str) -> PathBuf {
@@ -79,6 +109,53 @@ fn direct_and_buffered_databases_read_each_other() {
         db.close().unwrap();
     }
     Db::destroy(&options(true), &dir).unwrap();
+}
+
+/// The files that are opened past the page cache: those that compactions read, and no others.
+#[pumice_test_macros::test]
+fn compactions_alone_read_past_the_page_cache() {
+    let dir = folder("direct-compactions");
+    let opens = Arc::new(Opens { inner: PosixFs::shared(), direct: Mutex::default() });
+    let mut options = options(false);
+    options.db.file_system = Arc::clone(&opens) as _;
+    options.db.use_direct_io_for_compaction_reads = true;
+    options.cf.disable_auto_compactions = true;
+    options.cf.compression = pumice::CompressionType::None;
+    let db = Db::open(&options, &dir).unwrap();
+    assert_eq!(db.options().compaction_readahead_size, 2 << 20);
+    let tables = |opens: &Opens| {
+        let mut opened = std::mem::take(&mut *opens.direct.lock());
+        opened.retain(|path| path.extension().is_some_and(|extension| extension == "sst"));
+        opened.sort();
+        opened
+    };
+    for round in 0..2 {
+        for n in 0..2000 {
+            db.put(key(n), value(n, round)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    check(&db, 2000, 1);
+    assert_eq!(tables(&opens), Vec::<PathBuf>::new());
+    let mut inputs: Vec<PathBuf> =
+        db.live_files_metadata().iter().map(|file| dir.join(&file.name[1..])).collect();
+    inputs.sort();
+    assert!(inputs.len() > 1);
+    db.compact_range(&Default::default(), None, None).unwrap();
+    assert_eq!(tables(&opens), inputs);
+    // From levels with several files as well.
+    let force = pumice::CompactRangeOptions {
+        bottommost_level_compaction: pumice::BottommostLevelCompaction::Force,
+        ..Default::default()
+    };
+    let inputs = db.live_files_metadata().len();
+    assert!(inputs > 1);
+    db.compact_range(&force, None, None).unwrap();
+    assert_eq!(tables(&opens).len(), inputs);
+    check(&db, 2000, 1);
+    assert_eq!(tables(&opens), Vec::<PathBuf>::new());
+    db.close().unwrap();
+    Db::destroy(&options, &dir).unwrap();
 }
 
 #[pumice_test_macros::test]

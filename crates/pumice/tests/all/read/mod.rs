@@ -5,6 +5,7 @@ mod filter_kinds;
 mod held;
 mod limits;
 mod merge_operands;
+mod multi_scan;
 mod read_options;
 mod row_cache;
 mod skipping;

@@ -11,13 +11,16 @@ mod history;
 mod model;
 mod ranges;
 mod regressions;
+mod several;
 mod sides;
 mod theirs;
 mod transactions;
+mod unkept;
 
 use std::sync::Arc;
 
-use pumice::{BYTEWISE_U64_TS, Comparator, Db, FileSystem, Options};
+use pumice::options::IndexType;
+use pumice::{BYTEWISE_U64_TS, Comparator, Db, FileSystem, FilterPolicy, Options};
 
 use crate::common::{DIR, options};
 
@@ -30,6 +33,21 @@ pub fn timed(fs: &Arc<dyn FileSystem>) -> Options {
         let all: Vec<&[u8]> = old.into_iter().chain(operands.iter().copied()).collect();
         Some(all.join(&b","[..]))
     });
+    options
+}
+
+/// Blocks and partitions of few keys, so that versions of a key lie in several.
+pub fn partition(table: &mut pumice::BlockBasedTableOptions) {
+    table.block_size = 64;
+    (table.index_type, table.partition_filters) = (IndexType::TwoLevel, true);
+    (table.metadata_block_size, table.filter_policy) = (64, Some(FilterPolicy::bloom(10.0)));
+}
+
+/// The same of a database whose tables lose the timestamps.
+pub fn unkept(fs: &Arc<dyn FileSystem>) -> Options {
+    let mut options = timed(fs);
+    options.cf.persist_user_defined_timestamps = false;
+    options.db.allow_concurrent_memtable_write = false;
     options
 }
 

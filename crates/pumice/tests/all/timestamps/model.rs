@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pumice::WriteBatch;
-use pumice::options::IndexType;
+use pumice::options::{IndexType, SstPartitionerFactory};
 use pumice_base::random::Rng;
 use pumice_testkit::seed;
 
@@ -114,6 +114,10 @@ struct Run<'s> {
     raises: bool,
     /// Ranges are deleted.
     ranges: bool,
+    /// Flushes take timestamps off, and raise the low above what they have written.
+    unkept: bool,
+    /// The newest time in memtables.
+    unflushed: Option<u64>,
 }
 
 impl Run<'_> {
@@ -186,7 +190,15 @@ impl Run<'_> {
             };
             self.model.keys.entry(key).or_default().push((self.clock, change));
         }
+        self.unflushed = Some(self.clock);
         self.sides.iter_mut().for_each(|side| side.write(&batch));
+    }
+
+    /// All memtables are in tables now.
+    fn flushed(&mut self) {
+        if let Some(newest) = self.unflushed.take().filter(|_| self.unkept) {
+            self.model.low = self.model.low.max(newest + 1);
+        }
     }
 
     fn check_get(&mut self) {
@@ -216,7 +228,8 @@ impl Run<'_> {
 
     fn check_versions(&mut self) {
         let (walk, time) = (Walk { seek: None, ..self.walk() }, self.time());
-        let from = self.model.low + self.rng.uniform(1 + time.min(self.clock) - self.model.low);
+        let newest = time.min(self.clock).max(self.model.low);
+        let from = self.model.low + self.rng.uniform(1 + newest - self.model.low);
         let expected = self.model.versions(from, time, &walk);
         for side in &self.sides {
             if walk.backward && side.name() == "RocksDB" {
@@ -230,7 +243,8 @@ impl Run<'_> {
 
     /// Raises the low; RocksDB refuses earlier times from the next flush on, Pumice at once.
     fn raise(&mut self) {
-        let low = self.model.low + self.rng.uniform(1 + self.clock - self.model.low);
+        let newest = self.clock.max(self.model.low);
+        let low = self.model.low + self.rng.uniform(1 + newest - self.model.low);
         self.model.low = low;
         for side in &self.sides {
             side.raise(low).unwrap();
@@ -239,6 +253,7 @@ impl Run<'_> {
             }
         }
         self.flush();
+        let low = self.model.low;
         if low > 0 {
             for side in &self.sides {
                 side.get(low - 1, b"k").unwrap_err();
@@ -251,6 +266,7 @@ impl Run<'_> {
         // Something is there to be flushed, so that both have a new version.
         self.write();
         self.sides.iter().for_each(|side| side.flush());
+        self.flushed();
     }
 
     fn step(&mut self) {
@@ -263,11 +279,17 @@ impl Run<'_> {
             92..95 => self.flush(),
             95..97 => {
                 let (begin, end) = self.range();
-                let range = self.rng.one_in(2).then_some((&begin[..], &end[..]));
+                // A compaction of a range may flush or not.
+                let some = self.rng.one_in(2) && !self.unkept;
+                let range = some.then_some((&begin[..], &end[..]));
                 self.sides.iter().for_each(|side| side.compact(range));
+                self.flushed();
             }
             97 if self.raises => self.raise(),
-            _ => self.sides.iter_mut().for_each(|side| side.reopen()),
+            _ => {
+                self.sides.iter_mut().for_each(|side| side.reopen());
+                self.flushed();
+            }
         }
     }
 }
@@ -285,7 +307,9 @@ fn both_engines_answer_as_the_model_at_every_time() {
     for run in seed::wanted().map_or(0..runs, |one| one..one + 1) {
         let dir = Scratch::new("timestamps");
         std::fs::create_dir_all(&dir.0).unwrap();
-        let mut options = super::timed(&(std::sync::Arc::new(pumice::PosixFs) as _));
+        let files = std::sync::Arc::new(pumice::PosixFs) as _;
+        let unkept = run % 8 > 4;
+        let mut options = if unkept { super::unkept(&files) } else { super::timed(&files) };
         options.cf.write_buffer_size = 64 << 10;
         options.cf.target_file_size_base = 8 << 10;
         options.cf.level0_file_num_compaction_trigger = 2;
@@ -293,6 +317,14 @@ fn both_engines_answer_as_the_model_at_every_time() {
         options.cf.table_factory.block_size = [4096, 64, 1][run as usize % 3];
         if run % 5 > 2 {
             options.cf.table_factory.index_type = IndexType::BinarySearchWithFirstKey;
+        }
+        if run % 7 > 3 {
+            super::partition(&mut options.cf.table_factory);
+            options.cf.table_factory.decouple_partitioned_filters = run % 2 == 0;
+        }
+        if run % 3 == 1 {
+            options.cf.max_successive_merges = 3;
+            options.cf.sst_partitioner_factory = SstPartitionerFactory::FixedPrefix(2);
         }
         if run % 4 == 3 {
             options.cf.compaction_style = pumice::options::CompactionStyle::Universal;
@@ -307,7 +339,12 @@ fn both_engines_answer_as_the_model_at_every_time() {
         {
             let text = "write_buffer_size=65536;target_file_size_base=8192;\
                         level0_file_num_compaction_trigger=2";
-            sides.push(Box::new(Theirs::open(peer, &dir.0.join("theirs"), text)));
+            let unkept_too = match unkept {
+                true => ";persist_user_defined_timestamps=false;allow_concurrent_memtable_write=0",
+                false => "",
+            };
+            let text = format!("{text}{unkept_too}");
+            sides.push(Box::new(Theirs::open(peer, &dir.0.join("theirs"), &text)));
         }
         let what = format!("{}; run {run}", seed::replay_hint("timestamps", run));
         let mut run = Run {
@@ -319,6 +356,8 @@ fn both_engines_answer_as_the_model_at_every_time() {
             merges,
             raises,
             ranges,
+            unkept,
+            unflushed: None,
         };
         (0..STEPS).for_each(|_| run.step());
         drop(run);

@@ -194,7 +194,7 @@ fn an_operand_above_a_deletion_of_its_time_is_flushed() {
 }
 
 #[pumice_test_macros::test]
-fn a_range_with_ends_is_refused_where_versions_are_shown() {
+fn a_range_with_ends_has_all_versions_of_its_keys() {
     let (db, _) = database();
     for key in ["a", "b", "c"] {
         db.at(1).put(key, "1").unwrap();
@@ -203,11 +203,46 @@ fn a_range_with_ends_is_refused_where_versions_are_shown() {
     let start = Some(1u64.to_le_bytes().to_vec());
     let versions =
         || db.at(9).reading(ReadOptions { iter_start_ts: start.clone(), ..Default::default() });
-    let refused = "Not implemented: a range with iter_start_ts";
-    assert_eq!(message(versions().range("a".."c")), refused);
-    assert_eq!(message(versions().range("a"..="b")), refused);
-    assert_eq!(message(versions().range(.."c")), refused);
-    assert_eq!(versions().range("b"..).unwrap().filter(|row| row.is_ok()).count(), 4);
+    let keys = |rows: &mut dyn Iterator<Item = pumice::Result<(Vec<u8>, Vec<u8>)>>| {
+        let key = |row: pumice::Result<(Vec<u8>, Vec<u8>)>| {
+            let (key, value) = row.unwrap();
+            assert_eq!(
+                key[1..9],
+                value[0].wrapping_sub(b'0').to_le_bytes().repeat(8)[..1]
+                    .iter()
+                    .copied()
+                    .chain([0; 7])
+                    .collect::<Vec<_>>()[..]
+            );
+            format!("{}{}", char::from(key[0]), char::from(value[0]))
+        };
+        rows.map(key).collect::<Vec<_>>()
+    };
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    for (from, to, expected) in [
+        (Included("a"), Excluded("c"), &["a2", "a1", "b2", "b1"][..]),
+        (Included("a"), Included("b"), &["a2", "a1", "b2", "b1"]),
+        (Excluded("a"), Included("b"), &["b2", "b1"]),
+        (Excluded("a"), Unbounded, &["b2", "b1", "c2", "c1"]),
+        (Unbounded, Excluded("b"), &["a2", "a1"]),
+        (Excluded("a"), Excluded("b"), &[]),
+        (Included("b"), Unbounded, &["b2", "b1", "c2", "c1"]),
+        (Unbounded, Unbounded, &["a2", "a1", "b2", "b1", "c2", "c1"]),
+    ] {
+        let range = || versions().range((from, to)).unwrap();
+        assert_eq!(keys(&mut range()), expected, "{from:?} {to:?}");
+        let back: Vec<_> = expected.iter().rev().copied().collect();
+        assert_eq!(keys(&mut range().rev()), back, "{from:?} {to:?}");
+        // From both ends in turn.
+        let (mut both, mut ends) = (range(), (Vec::new(), Vec::new()));
+        while let Some(row) = both.next() {
+            ends.0.extend(keys(&mut std::iter::once(row)));
+            let Some(row) = both.next_back() else { break };
+            ends.1.extend(keys(&mut std::iter::once(row)));
+        }
+        ends.0.extend(ends.1.into_iter().rev());
+        assert_eq!(ends.0, expected, "{from:?} {to:?}");
+    }
     assert_eq!(db.at(9).range("a".."c").unwrap().filter(|row| row.is_ok()).count(), 2);
 }
 

@@ -51,8 +51,17 @@ fn answers(side: &dyn Side, low: u64) -> Vec<(Vec<Row>, Vec<Row>, Vec<VersionRow
         .collect()
 }
 
-fn ours(path: &Path) -> Ours {
-    Ours::open(super::timed(&(Arc::new(PosixFs) as _)), path)
+/// Blocks and partitions of few keys, so that versions of a key lie in several.
+const PARTITIONED: &str = "block_based_table_factory={block_size=64;metadata_block_size=64;\
+                           index_type=kTwoLevelIndexSearch;partition_filters=true;\
+                           filter_policy=bloomfilter:10:false}";
+
+fn ours(path: &Path, partitioned: bool) -> Ours {
+    let mut options = super::timed(&(Arc::new(PosixFs) as _));
+    if partitioned {
+        super::partition(&mut options.cf.table_factory);
+    }
+    Ours::open(options, path)
 }
 
 // Plain #[test]: RocksDB works on real files and has its own threads.
@@ -64,6 +73,8 @@ fn a_database_of_either_engine_is_the_same_in_the_other_at_every_time() {
         let dir = Scratch::new("timestamps");
         let mut rng = Rng::new(seed);
         let mut low = 0;
+        let partitioned = seed % 2 == 1;
+        let text = if partitioned { PARTITIONED } else { "" };
         // Each engine goes on where the other stopped, with what that left in its log.
         for round in 0..4 {
             let times = 1 + round * TIMES / 4..1 + (round + 1) * TIMES / 4;
@@ -79,15 +90,15 @@ fn a_database_of_either_engine_is_the_same_in_the_other_at_every_time() {
                 answers(side, if round == 2 { next_low } else { low })
             };
             let before = match ours_writes {
-                true => change(&mut ours(&dir.0)),
-                false => change(&mut Theirs::open(&peer, &dir.0, "")),
+                true => change(&mut ours(&dir.0, partitioned)),
+                false => change(&mut Theirs::open(&peer, &dir.0, text)),
             };
             if round == 2 {
                 low = next_low;
             }
             let after = match ours_writes {
-                true => answers(&Theirs::open(&peer, &dir.0, ""), low),
-                false => answers(&ours(&dir.0), low),
+                true => answers(&Theirs::open(&peer, &dir.0, text), low),
+                false => answers(&ours(&dir.0, partitioned), low),
             };
             for (n, (before, after)) in before.iter().zip(&after).enumerate() {
                 let what = format!("seed {seed} round {round} time {}", low + n as u64);

@@ -27,7 +27,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
 
-use crate::build::block_keys::BlockKeys;
+use crate::build::block_keys::{BlockKeys, without_timestamp};
 use crate::build::context::TableBuildContext;
 use crate::build::filter_block::rule::KeyRule;
 use crate::build::filter_block::top_level::{Form, Separators};
@@ -45,6 +45,8 @@ pub(crate) struct PartitionedFilterBlock {
     builder: FilterBuilder,
     rule: KeyRule,
     comparator: InternalKeyComparator,
+    /// Bytes of the timestamps of user keys, which filters leave out.
+    timestamp: usize,
     coupled: bool,
     shortening: IndexShortening,
     restart_interval: u32,
@@ -123,6 +125,7 @@ impl PartitionedFilterBlock {
             builder,
             rule,
             comparator: context.comparator.clone(),
+            timestamp: context.comparator.user.timestamp_size(),
             coupled: !options.decouple_partitioned_filters,
             shortening: options.index_shortening,
             restart_interval: options.index_block_restart_interval,
@@ -202,9 +205,8 @@ impl PartitionedFilterBlock {
         if !self.rule.has_prefixes() {
             return;
         }
-        let mut prefixes = (from..to)
-            .rev()
-            .filter_map(|i| self.rule.prefix(InternalKey::new(keys.get(i)).user_key().as_bytes()));
+        let bare = |i| without_timestamp(keys.get(i), self.timestamp);
+        let mut prefixes = (from..to).rev().filter_map(|i| self.rule.prefix(bare(i)));
         if let Some(prefix) = prefixes.next() {
             self.current.last_prefix = Some(self.builder.hash(prefix));
         }
@@ -219,10 +221,10 @@ impl PartitionedFilterBlock {
     }
 
     fn is_version(&self, keys: &BlockKeys, at: usize) -> bool {
-        let key = InternalKey::new(keys.get(at)).user_key().as_bytes();
+        let key = without_timestamp(keys.get(at), self.timestamp);
         match at {
-            0 => self.has_last_key && self.last_key == key,
-            _ => InternalKey::new(keys.get(at - 1)).user_key().as_bytes() == key,
+            0 => self.has_last_key && self.bare(&self.last_key) == key,
+            _ => without_timestamp(keys.get(at - 1), self.timestamp) == key,
         }
     }
 
@@ -259,8 +261,13 @@ impl PartitionedFilterBlock {
         });
     }
 
+    /// A user key without its timestamp.
+    fn bare<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        &key[..key.len().saturating_sub(self.timestamp)]
+    }
+
     fn prefix_hash(&self, key: &[u8]) -> Option<u64> {
-        self.rule.prefix(key).map(|prefix| self.builder.hash(prefix))
+        self.rule.prefix(self.bare(key)).map(|prefix| self.builder.hash(prefix))
     }
 
     /// Ends the current partition between `last_key` and user key `next`. The separator is the one
@@ -290,6 +297,8 @@ impl PartitionedFilterBlock {
         append_internal_key(separator, &self.last_key, SEPARATOR.0, SEPARATOR.1);
         if let Some(limit) = limit
             && self.shortening != IndexShortening::None
+            // Readers ask for the newest version that a key could have.
+            && self.timestamp == 0
             && !self
                 .comparator
                 .user

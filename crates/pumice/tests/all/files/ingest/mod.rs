@@ -14,6 +14,7 @@ mod moments;
 mod placing;
 mod refusals;
 mod replacing;
+mod staged;
 mod support;
 mod views;
 mod writer;

@@ -1,0 +1,159 @@
+//! Scans of several ranges, one after the other, all as of one moment: RocksDB's MultiScan.
+//!
+//! Thread safety: as the handle; a scan has one owner at a time. Each range opens a cursor of its
+//! own, whose bounds are the range's, so that nothing is read ahead beyond it.
+
+use std::vec::IntoIter;
+
+use pumice_base::{Error, Result, UserKey};
+
+use crate::db::api::Db;
+use crate::db::store::Store;
+use crate::ingest::RangeOpt;
+use crate::options::requests::ReadOptions;
+use crate::read::entries::{Entries, Limits};
+use crate::version::family::ColumnFamily;
+
+/// The ranges of [`Db::multi_scan`], as scans of one each.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-scans-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{MultiScan, RangeOpt, Scan};
+/// for key in ["a1", "a2", "b1", "c1"] {
+///     db.put(key, "")?;
+/// }
+/// let range = |start: &str, limit: &str| RangeOpt {
+///     start: Some(start.into()),
+///     limit: Some(limit.into()),
+/// };
+/// let ranges = vec![range("a", "b"), range("c", "d")];
+/// let cf = db.default_column_family();
+/// let scans: MultiScan = db.multi_scan(&Default::default(), cf, ranges, false)?;
+/// let mut keys = Vec::new();
+/// for scan in scans {
+///     let scan: Scan = scan?;
+///     for entry in scan {
+///         keys.push(entry?.0);
+///     }
+/// }
+/// assert_eq!(keys, [b"a1", b"a2", b"c1"]);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is read before it is iterated over"]
+pub struct MultiScan {
+    db: Db,
+    cf: ColumnFamily,
+    options: ReadOptions,
+    ranges: IntoIter<RangeOpt>,
+    reverse: bool,
+}
+
+/// The keys and values of one range. An error is the last item.
+///
+/// Example: that of [`MultiScan`].
+#[must_use = "nothing is read before it is iterated over"]
+pub struct Scan {
+    entries: Entries,
+    reverse: bool,
+}
+
+impl Db {
+    /// Scans `ranges` of `cf` as of one moment: that of the options' snapshot, otherwise now. The
+    /// ranges come in the order of their starts; with `reverse` the last one is scanned first, and
+    /// each from its last key to its first.
+    ///
+    /// # Errors
+    /// InvalidArgument if there are no ranges, if they are not in the order of their starts, if one
+    /// lacks an end and `reverse` is set, and for options with bounds of their own; those of
+    /// [`Db::cursor`].
+    pub fn multi_scan(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        ranges: Vec<RangeOpt>,
+        reverse: bool,
+    ) -> Result<MultiScan> {
+        self.check_ranges(cf, &ranges, reverse)?;
+        if options.iterate_lower_bound.is_some() || options.iterate_upper_bound.is_some() {
+            let text = "ranges and ReadOptions bounds cannot be combined";
+            return Err(Error::invalid_argument(text));
+        }
+        let mut options = options.clone();
+        if options.snapshot.is_none() {
+            options.snapshot = Some(self.snapshot());
+        }
+        let ranges = ranges.into_iter();
+        Ok(MultiScan { db: self.clone(), cf: cf.clone(), options, ranges, reverse })
+    }
+
+    fn check_ranges(&self, cf: &ColumnFamily, ranges: &[RangeOpt], reverse: bool) -> Result<()> {
+        if ranges.is_empty() {
+            return Err(Error::invalid_argument("there are no ranges to scan"));
+        }
+        let bounded = |range: &RangeOpt| range.start.is_some() && range.limit.is_some();
+        if reverse && !ranges.iter().all(bounded) {
+            return Err(Error::invalid_argument("reverse scans need both ends of each range"));
+        }
+        let order = cf.data.comparator();
+        let ascend = ranges.windows(2).all(|pair| match (&pair[0].start, &pair[1].start) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(before), Some(start)) => {
+                order.compare(UserKey::new(before), UserKey::new(start)).is_lt()
+            }
+        });
+        match ascend {
+            true => Ok(()),
+            false => Err(Error::invalid_argument("ranges must be in the order of their starts")),
+        }
+    }
+}
+
+impl std::fmt::Debug for MultiScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MultiScan").field("ranges", &self.ranges).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan").field("reverse", &self.reverse).finish_non_exhaustive()
+    }
+}
+
+impl Iterator for MultiScan {
+    type Item = Result<Scan>;
+
+    fn next(&mut self) -> Option<Result<Scan>> {
+        let range = match self.reverse {
+            true => self.ranges.next_back()?,
+            false => self.ranges.next()?,
+        };
+        let options = ReadOptions {
+            iterate_lower_bound: range.start,
+            iterate_upper_bound: range.limit,
+            ..self.options.clone()
+        };
+        let cursor = Store::cursor(&self.db, &options, &self.cf);
+        Some(cursor.map(|cursor| Scan {
+            entries: Entries::new(cursor, Limits::default()),
+            reverse: self.reverse,
+        }))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reverse {
+            true => self.entries.next_back(),
+            false => self.entries.next(),
+        }
+    }
+}

@@ -2,9 +2,9 @@
 //! they are.
 //!
 //! The mover holds the compactions of its column family back and waits for those that run
-//! (`promote_l0` refuses), so that none that was picked before the move ends after it. Which files move where is then decided under
-//! the MANIFEST lock, under which ingestions choose their places too. Other column families are not
-//! affected.
+//! (`promote_l0` refuses), so that none that was picked before the move ends after it. Which files
+//! move where is then decided under the MANIFEST lock, under which ingestions choose their places
+//! too. Other column families are not affected.
 //!
 //! Thread safety: from any thread; several movers of a column family run one after the other.
 //! Suspends. Invariant: a file that is being compacted or reserved stays where it is.

@@ -14,9 +14,9 @@
 //! the tree, and again as soon as a compaction succeeds.
 //!
 //! A job that finds no place leaves the family in the queue. The same task then waits until a place
-//! may be free (`options::task_limiter`). Who finds the limit full leaves the bell there and looks once
-//! more, so that no place is missed. The task starts a job, and if another database is faster again,
-//! that job starts the task again.
+//! may be free (`options::task_limiter`). Who finds the limit full leaves the bell there and looks
+//! once more, so that no place is missed. The task starts a job, and if another database is faster
+//! again, that job starts the task again.
 //!
 //! Thread safety: from any thread; `state::retry` has the part under the state lock.
 

@@ -1,11 +1,11 @@
 //! How many compactions run at once in the column families that share a limit.
 //!
 //! A database that finds no place leaves its bell here: it rings when a place may be free, which
-//! may be one of another database. All that wait are woken, since one that is may not need the place
-//! any more.
+//! may be one of another database. All that wait are woken, since one that is may not need the
+//! place any more.
 //!
-//! Thread safety: all methods from anywhere; counts are atomic. The locks are leaves: they are taken
-//! one at a time, under locks of the engine's, and nothing is called under them.
+//! Thread safety: all methods from anywhere; counts are atomic. The locks are leaves: they are
+//! taken one at a time, under locks of the engine's, and nothing is called under them.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};

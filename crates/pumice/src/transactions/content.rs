@@ -60,6 +60,15 @@ pub(super) struct Counts {
 }
 
 /// What a transaction keeps for who wants to hear of its snapshot.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pumice::SnapshotNotice;
+///
+/// let notice: SnapshotNotice = Arc::new("for the auditor");
+/// assert_eq!(*notice.downcast::<&str>().unwrap(), "for the auditor");
+/// ```
 pub type SnapshotNotice = Arc<dyn Any + Send + Sync>;
 
 /// The next operation takes a snapshot, and who hears of it.
@@ -67,6 +76,8 @@ pub type SnapshotNotice = Arc<dyn Any + Send + Sync>;
 pub(super) struct SnapshotWish {
     pub wanted: bool,
     pub notice: Option<SnapshotNotice>,
+    /// The notice of the snapshot that was taken last, until it is asked for.
+    pub taken: Option<SnapshotNotice>,
 }
 
 pub(super) struct SavePoint {
@@ -95,8 +106,6 @@ pub(super) struct Content {
     pub started: u64,
     pub snapshot: Option<Snapshot>,
     pub wish: SnapshotWish,
-    /// The notice of the snapshot that was taken last, until it is asked for.
-    pub taken_notice: Option<SnapshotNotice>,
     pub used: Tracker,
     pub points: Vec<SavePoint>,
     pub counts: Counts,
@@ -146,7 +155,6 @@ impl Content {
             started: now_micros(),
             snapshot: options.set_snapshot.then(|| conflict_snapshot(db)),
             wish: SnapshotWish::default(),
-            taken_notice: None,
             used: Tracker::default(),
             points: Vec::new(),
             counts: Counts::default(),
@@ -161,10 +169,9 @@ impl Content {
 
     /// Takes the snapshot that the next operation was to take.
     pub fn take_wanted_snapshot(&mut self, db: &Db) {
-        let wish = std::mem::take(&mut self.wish);
-        if wish.wanted {
+        if std::mem::take(&mut self.wish.wanted) {
             self.snapshot = Some(conflict_snapshot(db));
-            self.taken_notice = wish.notice;
+            self.wish.taken = self.wish.notice.take();
         }
     }
 
@@ -274,7 +281,7 @@ impl Inner {
     pub fn set_save_point(&self, content: &mut Content) {
         content.points.push(SavePoint {
             snapshot: content.snapshot.clone(),
-            wish: content.wish.clone(),
+            wish: SnapshotWish { taken: None, ..content.wish.clone() },
             counts: content.counts,
             used: Tracker::default(),
         });

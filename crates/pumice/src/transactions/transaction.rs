@@ -200,17 +200,18 @@ impl Transaction {
     /// As [`Transaction::set_snapshot`], by the next write or read for update, after that has got
     /// its lock.
     pub fn set_snapshot_on_next_operation(&self) {
-        self.inner.content.lock().wish = SnapshotWish { wanted: true, notice: None };
+        self.inner.content.lock().wish = SnapshotWish { wanted: true, ..SnapshotWish::default() };
     }
     /// As [`Transaction::set_snapshot_on_next_operation`]; once the snapshot is taken,
     /// [`Transaction::take_snapshot_notice`] gives `notice` back. A rollback to a save point brings
     /// both back, the wish and its notice.
     pub fn set_snapshot_on_next_operation_with(&self, notice: SnapshotNotice) {
-        self.inner.content.lock().wish = SnapshotWish { wanted: true, notice: Some(notice) };
+        self.inner.content.lock().wish =
+            SnapshotWish { wanted: true, notice: Some(notice), taken: None };
     }
     /// The notice of the snapshot that an operation has taken, once.
     pub fn take_snapshot_notice(&self) -> Option<SnapshotNotice> {
-        self.inner.content.lock().taken_notice.take()
+        self.inner.content.lock().wish.taken.take()
     }
     /// Gives the snapshot up.
     pub fn clear_snapshot(&self) {

@@ -211,13 +211,12 @@ impl DbInner {
         end: LogEnd,
         check: Option<Check<'_>>,
     ) -> Result<()> {
-        let logged = batch::HEADER_LEN..end.bytes;
-        let taken = Taken { logged, updates: end.count, ..Taken::plain(&rep) };
+        let (logged, updates) = (batch::HEADER_LEN..end.bytes, end.count);
+        let taken = Taken { logged, updates, ..Taken::plain(&rep) };
         self.write_exclusive(options, (rep, taken), check.unwrap_or(&|| Ok(())), &|_| ())
     }
 
-    /// Writes `rep`, of which it takes `taken`, alone and only if `check` allows it; `written` runs
-    /// as leader once it is.
+    /// Writes `rep` alone, only if `check` allows it; `written` runs as leader once it is.
     pub(super) fn write_exclusive(
         &self,
         options: &WriteOptions,
@@ -227,10 +226,7 @@ impl DbInner {
     ) -> Result<()> {
         let batch = QueuedBatch { rep, taken, options: *options, exclusive: true };
         match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
-            Joined::Done(_, result) => {
-                result?;
-                Err(Error::aborted("a batch that is alone was written with others"))
-            }
+            Joined::Done(_, result) => result.and(Err(Error::aborted("written with others"))),
             Joined::Leader(mut batch, leader) => {
                 let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
                 let result = self.lead_alone(leader, options, own, check, written);

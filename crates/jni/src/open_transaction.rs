@@ -3,15 +3,12 @@
 //! Thread safety: a transaction is used by one thread at a time; the fields that calls change have
 //! locks for those that share the handle.
 
-use std::sync::Arc;
-
 use pumice::{Snapshot, Transaction};
 use pumice_binding::database::Database;
 use pumice_port::sync::Mutex;
 
-use crate::callbacks::notifier::JavaNotifier;
+use crate::callbacks::notifier::{JavaNotifier, News};
 use crate::ffi::call::Result;
-use crate::ffi::env::Env;
 use crate::ffi::handle;
 use crate::objects::{Batch, SharedBatch, WriteOptions};
 
@@ -32,8 +29,6 @@ pub struct OpenTransaction {
     write_handle: i64,
     /// Snapshots with their handles.
     snapshots: Mutex<Vec<(Snapshot, i64)>>,
-    /// Hears of the snapshot that the next operation takes.
-    notifier: Mutex<Option<Arc<JavaNotifier>>>,
     /// The handle of the updates that are committed beside it; 0 if Java has not asked for it.
     beside: i64,
     /// What Java says is its log.
@@ -54,7 +49,6 @@ impl OpenTransaction {
             write_options: WriteOptions::default(),
             write_handle: 0,
             snapshots: Mutex::new(Vec::new()),
-            notifier: Mutex::new(None),
             beside: 0,
             log_number: None,
             batches: Vec::new(),
@@ -111,24 +105,11 @@ impl OpenTransaction {
         number
     }
 
-    /// Who hears of the snapshot that the next operation takes.
-    pub fn notify(&self, notifier: Option<Arc<JavaNotifier>>) {
-        *self.notifier.lock() = notifier;
-    }
-
-    /// An operation is over: if it took the snapshot that was wanted, the notifier hears of it.
-    ///
-    /// # Errors
-    /// A Java exception.
-    pub fn operated(&self, env: Env<'_>) -> Result<()> {
-        let mut notifier = self.notifier.lock();
-        if notifier.is_none() || self.transaction.awaits_snapshot() {
-            return Ok(());
-        }
-        let told = notifier.take();
-        drop(notifier);
-        // It may call the transaction.
-        told.map_or(Ok(()), |notifier| notifier.tell(env, self.snapshot()))
+    /// Who hears of the snapshot that the last operation took, if it took one.
+    pub fn news(&self) -> News {
+        let notice = self.transaction.take_snapshot_notice()?;
+        let notifier = notice.downcast::<JavaNotifier>().ok()?;
+        Some(self.snapshot()).filter(|snapshot| *snapshot != 0).map(|snapshot| (notifier, snapshot))
     }
 
     /// The handle of the updates that are committed beside it.

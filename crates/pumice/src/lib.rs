@@ -182,8 +182,8 @@ pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEn
 pub use trace::ReplayOptions;
 pub use transactions::{
     OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
-    OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, Transaction,
-    TransactionDb, TransactionDbBuilder, TransactionDbOptions, TransactionOptions,
+    OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, SnapshotNotice,
+    Transaction, TransactionDb, TransactionDbBuilder, TransactionDbOptions, TransactionOptions,
     TxnDbWritePolicy,
 };
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};

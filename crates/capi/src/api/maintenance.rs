@@ -201,6 +201,14 @@ c_api! {
         db.db().enable_manual_compaction();
     }
 
+    fn rocksdb_abort_all_compactions(db: &Database) {
+        db.db().abort_all_compactions();
+    }
+
+    fn rocksdb_resume_all_compactions(db: &Database) {
+        db.db().resume_all_compactions();
+    }
+
     fn rocksdb_cancel_all_background_work(db: &Database, wait: bool) {
         // The error is in the info log; RocksDB drops it, too.
         db.db().cancel_all_background_work(wait).ok();

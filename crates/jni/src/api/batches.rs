@@ -160,6 +160,7 @@ fn content_flags(updates: &WriteBatch, count: u32) -> Result<i64> {
             ValueType::Merge => 1 << 4,
             ValueType::RangeDeletion => 1 << 9,
             ValueType::BlobIndex => 1 << 10,
+            ValueType::WideColumnEntity => 1 << 12,
             _ => 0,
         };
     }

@@ -14,14 +14,12 @@ use crate::objects::{Notifier, OpenTransaction};
 /// Java: Transaction.setSnapshot
 pub fn set_snapshot(_env: Env<'_>, it: It<'_>) -> Result<()> {
     it.transaction.set_snapshot();
-    it.notify(None);
     Ok(())
 }
 
 /// Java: Transaction.setSnapshotOnNextOperation (J)
 pub fn set_snapshot_later(_env: Env<'_>, it: It<'_>) -> Result<()> {
     it.transaction.set_snapshot_on_next_operation();
-    it.notify(None);
     Ok(())
 }
 
@@ -31,8 +29,12 @@ pub fn set_snapshot_later_and_tell(
     it: It<'_>,
     notifier: Option<&Notifier>,
 ) -> Result<()> {
-    it.transaction.set_snapshot_on_next_operation();
-    it.notify(notifier.map(|notifier| Arc::clone(&notifier.0)));
+    match notifier {
+        Some(notifier) => {
+            it.transaction.set_snapshot_on_next_operation_with(notifier.0.clone());
+        }
+        None => it.transaction.set_snapshot_on_next_operation(),
+    }
     Ok(())
 }
 
@@ -49,7 +51,6 @@ pub fn end_notifier(_env: Env<'_>, _notifier: Taken<Notifier>) -> Result<()> {
 /// Java: Transaction.clearSnapshot
 pub fn clear_snapshot(_env: Env<'_>, it: It<'_>) -> Result<()> {
     it.transaction.clear_snapshot();
-    it.notify(None);
     Ok(())
 }
 

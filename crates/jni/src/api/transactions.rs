@@ -10,6 +10,7 @@ use pumice_binding::transactions;
 
 use crate::api::cursors::scan;
 use crate::api::reads::NOT_FOUND;
+use crate::callbacks::notifier::Told;
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::from::{Bytes, Direct, DirectMut, Handle, List, Place};
@@ -111,22 +112,25 @@ pub fn family<'a>(it: It<'a>, cf: Option<&'a Family>) -> &'a pumice::ColumnFamil
     cf.map_or_else(|| it.database.default_family(), |cf| &cf.0)
 }
 
-/// An update is over, and a notifier hears of the snapshot that it took.
-///
-/// # Errors
-/// Its own; a Java exception of the notifier.
-pub fn updated(env: Env<'_>, it: It<'_>, result: pumice::Result<()>) -> Result<()> {
-    it.operated(env)?;
-    Ok(result.map_err(of_write)?)
+/// An operation is over, and a notifier is to hear of the snapshot that it took.
+pub fn operated<T>(it: It<'_>, result: Result<T>) -> Result<Told<T>> {
+    Ok(Told { result, news: it.news() })
+}
+
+/// As [`operated`], of an update.
+pub fn updated(it: It<'_>, result: pumice::Result<()>) -> Result<Told<()>> {
+    operated(it, result.map_err(|error| of_write(error).into()))
 }
 
 /// Java: Transaction.commit
-pub fn commit(env: Env<'_>, it: It<'_>) -> Result<()> {
+pub fn commit(_env: Env<'_>, it: It<'_>) -> Result<Told<()>> {
     it.take_write_options()?;
     it.take_beside()?;
-    updated(env, it, it.transaction.commit())?;
-    it.clear_beside();
-    Ok(())
+    let committed = it.transaction.commit();
+    if committed.is_ok() {
+        it.clear_beside();
+    }
+    updated(it, committed)
 }
 
 /// Java: Transaction.prepare
@@ -280,7 +284,6 @@ pub fn get_direct(
 /// # Errors
 /// As the engine's.
 pub fn for_update(
-    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     cf: Option<&Family>,
@@ -289,25 +292,23 @@ pub fn for_update(
 ) -> Result<Option<PinnedSlice>> {
     let cf = family(it, cf);
     let options = options.point()?;
-    let found = match validate {
-        true => it.transaction.get_for_update_cf_opt(options, cf, key, exclusive),
-        false => it.transaction.get_for_update_unvalidated(options, cf, key, exclusive),
-    };
-    it.operated(env)?;
-    Ok(found?)
+    Ok(match validate {
+        true => it.transaction.get_for_update_cf_opt(options, cf, key, exclusive)?,
+        false => it.transaction.get_for_update_unvalidated(options, cf, key, exclusive)?,
+    })
 }
 
 /// Java: Transaction.getForUpdate (JJ[BIIJZZ)
 pub fn get_for_update(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     key: Bytes,
     cf: Option<&Family>,
     exclusive: bool,
     validate: bool,
-) -> Result<Option<PinnedSlice>> {
-    for_update(env, it, options, cf, &key, (exclusive, validate))
+) -> Result<Told<Option<PinnedSlice>>> {
+    operated(it, for_update(it, options, cf, &key, (exclusive, validate)))
 }
 
 /// Java: Transaction.getForUpdate (JJ[BII[BIIJZZ)
@@ -321,66 +322,67 @@ pub fn get_for_update_into(
     cf: Option<&Family>,
     exclusive: bool,
     validate: bool,
-) -> Result<i32> {
-    let found = for_update(env, it, options, cf, &key, (exclusive, validate))?;
-    found.map_or(Ok(NOT_FOUND), |value| place.fill(env, &value))
+) -> Result<Told<i32>> {
+    let found = for_update(it, options, cf, &key, (exclusive, validate));
+    let filled =
+        |found: Option<PinnedSlice>| found.map_or(Ok(NOT_FOUND), |value| place.fill(env, &value));
+    operated(it, found.and_then(filled))
 }
 
 /// Java: Transaction.multiGet (JJ[[B)
 pub fn multi_get(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(env, it, options, &keys, &[], false)
+    read_many(it, options, &keys, &[], false)
 }
 
 /// Java: Transaction.multiGet (JJ[[B[J)
 pub fn multi_get_families(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
     families: List<'_, Family>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(env, it, options, &keys, &families.0, false)
+    read_many(it, options, &keys, &families.0, false)
 }
 
 /// Java: Transaction.multiGet (JJJ[[B)
 pub fn multi_get_family(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     cf: &Family,
     keys: Vec<Vec<u8>>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(env, it, options, &keys, &vec![cf; keys.len()], false)
+    read_many(it, options, &keys, &vec![cf; keys.len()], false)
 }
 
 /// Java: Transaction.multiGetForUpdate (JJ[[B)
 pub fn multi_get_for_update(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(env, it, options, &keys, &[], true)
+) -> Result<Told<Vec<Option<Vec<u8>>>>> {
+    operated(it, read_many(it, options, &keys, &[], true))
 }
 
 /// Java: Transaction.multiGetForUpdate (JJ[[B[J)
 pub fn multi_get_for_update_families(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: Vec<Vec<u8>>,
     families: List<'_, Family>,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    read_many(env, it, options, &keys, &families.0, true)
+) -> Result<Told<Vec<Option<Vec<u8>>>>> {
+    operated(it, read_many(it, options, &keys, &families.0, true))
 }
 
 fn read_many(
-    env: Env<'_>,
     it: It<'_>,
     options: &ReadOptions,
     keys: &[Vec<u8>],
@@ -394,7 +396,6 @@ fn read_many(
         true => it.transaction.multi_get_for_update(options, &keys),
         false => it.transaction.multi_get_cf_opt(options, &keys),
     };
-    it.operated(env)?;
     let value = |result: pumice::Result<Option<PinnedSlice>>| {
         result.map(|found| found.map(PinnedSlice::into_vec))
     };
@@ -417,8 +418,14 @@ pub fn iterator(
 }
 
 /// Java: Transaction.put (J[BII[BII) 0 1 2 -
-pub fn put(env: Env<'_>, it: It<'_>, key: Bytes, value: Bytes, cf: Option<&Family>) -> Result<()> {
-    updated(env, it, it.transaction.put_cf(family(it, cf), &*key, &*value))
+pub fn put(
+    _env: Env<'_>,
+    it: It<'_>,
+    key: Bytes,
+    value: Bytes,
+    cf: Option<&Family>,
+) -> Result<Told<()>> {
+    updated(it, it.transaction.put_cf(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.put (J[BII[BIIJZ)
@@ -429,19 +436,19 @@ pub fn put_tracked(
     value: Bytes,
     cf: Option<&Family>,
     _assume_tracked: bool,
-) -> Result<()> {
+) -> Result<Told<()>> {
     put(env, it, key, value, cf)
 }
 
 /// Java: Transaction.putDirect (JUIIUII) 0 1 2 -
 pub fn put_direct(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     key: Direct<'_>,
     value: Direct<'_>,
     cf: Option<&Family>,
-) -> Result<()> {
-    updated(env, it, it.transaction.put_cf(family(it, cf), key.0, value.0))
+) -> Result<Told<()>> {
+    updated(it, it.transaction.put_cf(family(it, cf), key.0, value.0))
 }
 
 /// Java: Transaction.putDirect (JUIIUIIJZ)
@@ -452,73 +459,83 @@ pub fn put_direct_tracked(
     value: Direct<'_>,
     cf: Option<&Family>,
     _assume_tracked: bool,
-) -> Result<()> {
+) -> Result<Told<()>> {
     put_direct(env, it, key, value, cf)
 }
 
 /// Java: Transaction.merge (J[BII[BII) 0 1 2 -
 /// Java: Transaction.merge (J[BII[BIIJZ) 0 1 2 3
 pub fn merge(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
-) -> Result<()> {
-    updated(env, it, it.transaction.merge_cf(family(it, cf), &*key, &*value))
+) -> Result<Told<()>> {
+    updated(it, it.transaction.merge_cf(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.mergeDirect (JUIIUII) 0 1 2 -
 /// Java: Transaction.mergeDirect (JUIIUIIJZ) 0 1 2 3
 pub fn merge_direct(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     key: Direct<'_>,
     value: Direct<'_>,
     cf: Option<&Family>,
-) -> Result<()> {
-    updated(env, it, it.transaction.merge_cf(family(it, cf), key.0, value.0))
+) -> Result<Told<()>> {
+    updated(it, it.transaction.merge_cf(family(it, cf), key.0, value.0))
 }
 
 /// Java: Transaction.delete (J[BI) 0 1 -
 /// Java: Transaction.delete (J[BIJZ) 0 1 2
-pub fn delete(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    updated(env, it, it.transaction.delete_cf(family(it, cf), &*key))
+pub fn delete(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<Told<()>> {
+    updated(it, it.transaction.delete_cf(family(it, cf), &*key))
 }
 
 /// Java: Transaction.singleDelete (J[BI) 0 1 -
 /// Java: Transaction.singleDelete (J[BIJZ) 0 1 2
-pub fn single_delete(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    updated(env, it, it.transaction.single_delete_cf(family(it, cf), &*key))
+pub fn single_delete(
+    _env: Env<'_>,
+    it: It<'_>,
+    key: Bytes,
+    cf: Option<&Family>,
+) -> Result<Told<()>> {
+    updated(it, it.transaction.single_delete_cf(family(it, cf), &*key))
 }
 
 /// Java: Transaction.putUntracked (J[BI[BI) 0 1 2 -
 /// Java: Transaction.putUntracked (J[BI[BIJ)
 pub fn put_untracked(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
-) -> Result<()> {
-    updated(env, it, it.transaction.put_untracked(family(it, cf), &*key, &*value))
+) -> Result<Told<()>> {
+    updated(it, it.transaction.put_untracked(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.mergeUntracked
 pub fn merge_untracked(
-    env: Env<'_>,
+    _env: Env<'_>,
     it: It<'_>,
     key: Bytes,
     value: Bytes,
     cf: Option<&Family>,
-) -> Result<()> {
-    updated(env, it, it.transaction.merge_untracked(family(it, cf), &*key, &*value))
+) -> Result<Told<()>> {
+    updated(it, it.transaction.merge_untracked(family(it, cf), &*key, &*value))
 }
 
 /// Java: Transaction.deleteUntracked (J[BI) 0 1 -
 /// Java: Transaction.deleteUntracked (J[BIJ)
-pub fn delete_untracked(env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
-    updated(env, it, it.transaction.delete_untracked(family(it, cf), &*key))
+pub fn delete_untracked(
+    _env: Env<'_>,
+    it: It<'_>,
+    key: Bytes,
+    cf: Option<&Family>,
+) -> Result<Told<()>> {
+    updated(it, it.transaction.delete_untracked(family(it, cf), &*key))
 }
 
 /// Java: Transaction.getState
@@ -544,8 +561,8 @@ pub fn undo_get_for_update(
 }
 
 /// Java: Transaction.rebuildFromWriteBatch
-pub fn rebuild(env: Env<'_>, it: It<'_>, batch: &Batch) -> Result<()> {
-    updated(env, it, it.transaction.rebuild_from_write_batch(&batch.updates))
+pub fn rebuild(_env: Env<'_>, it: It<'_>, batch: &Batch) -> Result<Told<()>> {
+    updated(it, it.transaction.rebuild_from_write_batch(&batch.updates))
 }
 
 /// Java: Transaction.getWriteBatch

@@ -263,6 +263,12 @@ impl<'a> Env<'a> {
         table!(self, ExceptionClear);
     }
 
+    /// Prints the pending exception on the standard error, and drops it.
+    pub fn describe_pending(self) {
+        table!(self, ExceptionDescribe);
+        table!(self, ExceptionClear);
+    }
+
     /// Throws an object.
     pub fn throw(self, exception: Object<'_>) {
         table!(self, Throw, exception.raw);

@@ -30,7 +30,7 @@ pub(crate) trait CompactionEnv: OutputEnv {
     /// Marks the task as one that the database waits for.
     fn enter_job(&self) -> Entered;
     /// # Errors
-    /// Aborted when the database closes.
+    /// Aborted when the database closes, Incomplete while compactions are aborted.
     fn check_open(&self) -> Result<()>;
     /// # Errors
     /// Incomplete when the manual compaction with that switch was paused, cancelled or aborted.

@@ -33,12 +33,23 @@ impl Db {
     }
     /// Ends the running compactions early, and lets none begin: automatic ones wait, and calls that
     /// compact are Incomplete with the subcode
-    /// [`CompactionAborted`](crate::SubCode::CompactionAborted). Waits until none runs; flushes go
-    /// on. They run again once [`Db::resume_all_compactions`] has been called as many times.
+    /// [`CompactionAborted`](crate::SubCode::CompactionAborted). Waits until none runs, but not in
+    /// code that a job calls; one that a [compaction service](crate::CompactionService) runs is
+    /// waited for to its end. They run again once [`Db::resume_all_compactions`] has been called as
+    /// many times.
+    ///
+    /// Flushes go on until there are as many files as stop writes: from then on writers, flushes
+    /// with `allow_write_stall = false` and [`Db::wait_for_compact`] wait for the resumption.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn abort_all_compactions(&self) {
         self.inner().abort_all_compactions();
     }
     /// Ends one [`Db::abort_all_compactions`]; without one it does nothing.
+    ///
+    /// # Panics
+    /// As [`Db::abort_all_compactions`].
     pub fn resume_all_compactions(&self) {
         self.inner().resume_all_compactions();
     }

@@ -189,7 +189,8 @@ impl Db {
     ///
     /// # Errors
     /// InvalidArgument if files of level 0 overlap, the levels down to `target_level` have files,
-    /// there is no such level, or a compaction runs; ColumnFamilyDropped; the background error.
+    /// there is no such level, or a compaction runs; ColumnFamilyDropped; the background error;
+    /// Aborted, with nothing done, in code that a job calls.
     pub fn promote_l0(&self, cf: &ColumnFamily, target_level: i32) -> Result<()> {
         self.inner().check_writable()?;
         self.inner().promote_l0(self.live(cf)?, target_level)
@@ -198,10 +199,12 @@ impl Db {
     /// Deletes the table file, or the log in the archive, of that name, which is relative to the
     /// database's directory. A table must be in the last level with files, and in level 0 the
     /// oldest: what it deleted or overwrote does not come back. One that is being compacted stays.
+    /// A log may be any of the archive: [`Db::get_updates_since`] then ends at the gap.
     ///
     /// # Errors
     /// InvalidArgument if it is not such a file; NotSupported for a log that is not in the archive;
-    /// as [`Db::delete_files_in_ranges`].
+    /// Busy for one that is, while a copy is made or after [`Db::disable_file_deletions`]; as
+    /// [`Db::delete_files_in_ranges`].
     pub fn delete_file(&self, name: &str) -> Result<()> {
         self.inner().delete_named_file(name)
     }
@@ -345,11 +348,14 @@ impl DbInner {
             None => (false, bare),
         };
         match filename::parse(file).ok_or_else(invalid)? {
-            (number, FileType::Table) => {
+            (number, FileType::Table) if !archived => {
                 self.delete_reserved(|_, reserved| self.reserve_one(number, reserved))
             }
             (number, FileType::Wal) if archived => {
                 self.check_writable()?;
+                if self.state.lock().files.are_kept() {
+                    return Err(Error::busy("File deletions are disabled"));
+                }
                 let log = filename::archived_log_file(&self.logs.dir(), number);
                 self.deleter().remove_or_trash(&log)
             }

@@ -28,7 +28,7 @@ use crate::engine::open::ColumnFamilyDescriptor;
 use crate::engine::{DbInner, compaction_tuning};
 use crate::lock_order;
 use crate::log_tail::log_history::LogHistory;
-use crate::options::DbOptions;
+use crate::options::{Bell, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
 use crate::snapshot::SnapshotList;
@@ -187,6 +187,7 @@ fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Resu
         bottommost_threshold: AtomicU64::new(u64::MAX),
         purge_scheduled: AtomicBool::new(false),
         expiry_changed: Condvar::new(),
+        retry: Bell::new(),
         range_deletions: AtomicBool::new(false),
     })
 }

@@ -1,10 +1,10 @@
 //! `CompactRangeOptions::change_level` and `promote_l0`: all files of a level go to another one as
 //! they are.
 //!
-//! The mover holds the compactions of its column family back and waits for those that run, so that
-//! none that was picked before the move ends after it. Which files move where is then decided under
-//! the MANIFEST lock, under which ingestions choose their places too. Other column families are not
-//! affected.
+//! The mover holds the compactions of its column family back and waits for those that run
+//! (`promote_l0` refuses), so that none that was picked before the move ends after it. Which files
+//! move where is then decided under the MANIFEST lock, under which ingestions choose their places
+//! too. Other column families are not affected.
 //!
 //! Thread safety: from any thread; several movers of a column family run one after the other.
 //! Suspends. Invariant: a file that is being compacted or reserved stays where it is.
@@ -81,17 +81,19 @@ impl DbInner {
         moved
     }
 
-    /// Moves the files of level 0 to `target`.
+    /// Moves the files of level 0 to `target`. Waits for other movers, and for no compaction.
     ///
     /// # Errors
     /// InvalidArgument with RocksDB's texts if the files cannot go there; the background error; I/O
-    /// errors of the MANIFEST.
+    /// errors of the MANIFEST; Aborted in code that a job calls, which a mover may wait for.
     pub(crate) fn promote_l0(&self, cf: &CfData, target: i32) -> Result<()> {
+        self.life.mark.check_may_wait()?;
         let _held = self.hold_back(cf)?;
         self.install_move(|state| {
             let family = state.cfs.get(&cf.id).ok_or_else(|| dropped(cf))?;
             let edit = promotion(family, target);
             match &edit {
+                Ok(None) => {}
                 Ok(_) => self.reports.info(format_args!("[{}] Promoting level 0", cf.name)),
                 Err(error) => self.reports.info(format_args!("PromoteL0 FAILED. {error}")),
             }

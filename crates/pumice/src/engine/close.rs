@@ -34,6 +34,7 @@ impl Drop for Closing<'_> {
         self.db.life.shutting_down.store(true, Ordering::Release);
         self.db.state.lock().closed = Some(self.result.clone());
         self.db.changed.notify_all();
+        self.db.background.retry.ring();
     }
 }
 
@@ -193,6 +194,7 @@ impl DbInner {
             let state = self.state.lock();
             self.changed.notify_all();
             self.background.expiry_changed.notify_all();
+            self.background.retry.ring();
             self.reports.dumps_changed.notify_all();
             self.background.regulator.wake(&state);
         }

@@ -99,6 +99,7 @@ impl DbInner {
         }
         if result.as_ref().is_err_and(|error| !is_paused(error)) {
             self.scheduler().await_retry(state);
+            self.background.retry.ring(); // The task may wait for something later.
         }
         if let Some(piece) = &manual {
             state.manual.piece_done(piece, result.clone());
@@ -386,7 +387,7 @@ fn run_part(
     result
 }
 
-/// The caller of a manual compaction ended it: nothing is wrong.
+/// The caller of a manual compaction ended it, or one of all compactions: nothing is wrong.
 fn is_paused(error: &Error) -> bool {
     matches!(error.subcode(), SubCode::ManualCompactionPaused | SubCode::CompactionAborted)
 }

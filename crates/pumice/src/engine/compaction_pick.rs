@@ -14,6 +14,14 @@ use crate::state::family::CfState;
 use crate::state::manual_queue::ManualPiece;
 use crate::state::work::CompactionWork;
 
+/// Families that were due and could not be picked.
+#[derive(Default)]
+struct PassedOver {
+    families: Vec<u32>,
+    /// Some found no place under their limit.
+    limited: bool,
+}
+
 impl DbInner {
     /// The next compaction to run: manual and automatic ones take turns, manual ones first.
     pub(super) fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
@@ -38,7 +46,10 @@ impl DbInner {
         }
         let reach = self.reach(state);
         let (work, passed_over) = self.next_automatic(state, reach);
-        for id in passed_over {
+        if passed_over.limited {
+            self.scheduler().await_retry(state);
+        }
+        for id in passed_over.families {
             state.queue_compaction(id);
         }
         if let Some(work) = &work {
@@ -65,14 +76,14 @@ impl DbInner {
     }
 
     /// The most urgent compaction within `reach` of the first family in the queue that has one,
-    /// and the families that may have one beyond it.
+    /// and the families that may have one beyond it or once their limit has a place.
     fn next_automatic(
         &self,
         state: &mut DbState,
         reach: Reach,
-    ) -> (Option<CompactionWork>, Vec<u32>) {
+    ) -> (Option<CompactionWork>, PassedOver) {
         let freed = self.scheduler().caught_up_below();
-        let mut passed_over = Vec::new();
+        let mut passed_over = PassedOver::default();
         let due = |state: &DbState| {
             let mut queue = state.jobs.compaction_queue.iter();
             queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
@@ -83,15 +94,16 @@ impl DbInner {
             if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
                 continue;
             }
-            let limiter = cf.data.options().compaction_thread_limiter.clone();
-            let token = limiter.as_ref().map(|limiter| limiter.token(false));
+            let bell = &self.background.retry;
+            let token = cf.limiter().map(|limiter| limiter.token_until(bell));
             if let Some(None) = token {
-                passed_over.push(id); // Another database was faster.
+                passed_over.families.push(id);
+                passed_over.limited = true;
                 continue;
             }
             let version = Arc::clone(&cf.version);
             let Some((registered, pick)) = cf.plan.pick(&version, freed, reach) else {
-                passed_over.extend((reach != Reach::All).then_some(id));
+                passed_over.families.extend((reach != Reach::All).then_some(id));
                 continue;
             };
             let work = CompactionWork {
@@ -152,7 +164,7 @@ impl DbInner {
                         0 => default_parts,
                         given => given,
                     };
-                    let limiter = cf.data.options().compaction_thread_limiter.clone();
+                    let limiter = cf.limiter();
                     found = Some(CompactionWork {
                         cf: Arc::clone(&cf.data),
                         version,

@@ -39,7 +39,7 @@ impl DbInner {
         let all = self.options().atomic_flush.then(|| all_ids(&self.state.lock()));
         let ids = all.as_ref().unwrap_or(ids);
         if !options.allow_write_stall {
-            self.wait_until_flush_would_not_stall(ids)?;
+            self.wait_until_flush_would_not_stall(ids, reason)?;
         }
         self.request_flush(ids);
         self.seal_now(ids, reason)?;
@@ -116,8 +116,12 @@ impl DbInner {
     }
 
     /// A flush seals a memtable: waits while that alone would stall writes, and background work is
-    /// due that can change it.
-    fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    /// due that can change it. One for a manual compaction ends with that.
+    fn wait_until_flush_would_not_stall(
+        &self,
+        ids: &BTreeSet<u32>,
+        reason: FlushReason,
+    ) -> Result<()> {
         let mut state = self.state.lock();
         loop {
             let adaptive = self.options().is_adaptive();
@@ -127,6 +131,9 @@ impl DbInner {
                 return Ok(());
             }
             self.life.check_alive(&state)?;
+            if reason == FlushReason::ManualCompaction {
+                self.life.check_manual(None)?;
+            }
             let compacting = stops.iter().filter(|(_, cause)| cause.waits_for_compaction());
             check_hope(&state, compacting.map(|(id, _)| *id))?;
             state = self.changed.wait_timeout(state, POLL).0;

@@ -224,6 +224,7 @@ impl DbInner {
     /// From now on no compaction runs, until [`Self::resume_all_compactions`] was called as many
     /// times; running ones end early. Waits until none is left.
     pub(crate) fn abort_all_compactions(&self) {
+        self.life.mark.assert_may_lock();
         let mut state = self.state.lock();
         self.life.compaction_aborts.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_all();
@@ -239,6 +240,7 @@ impl DbInner {
 
     /// See [`Self::abort_all_compactions`]. A call too many does nothing.
     pub(crate) fn resume_all_compactions(&self) {
+        self.life.mark.assert_may_lock();
         let mut state = self.state.lock();
         match self.life.compaction_aborts.load(Ordering::Acquire) {
             0 => self.reports.warn(format_args!("No compactions were aborted that could resume")),

@@ -66,7 +66,8 @@ impl DbInner {
         job: &JobContext,
         part: Part<'_>,
     ) -> Option<Result<SubcompactionResult>> {
-        // A closing database cancels the jobs that wait, and no new one must begin.
+        // A closing database cancels the jobs that wait, and no new one must begin; nor one while
+        // compactions are aborted, which lets those that wait run to their end.
         if let Err(error) = job.env.check_open() {
             return Some(Err(error));
         }

@@ -134,11 +134,10 @@ impl Scheduler<'_> {
             return;
         }
         let allowed = self.compaction_slots(state, compactions);
-        let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
-        let automatic = state.jobs.compaction_queue.iter().filter(ready).count();
+        let (automatic, limited) = state.ready_compactions(&self.background.retry);
         let waiting = automatic + state.manual.waiting();
         state.jobs.compaction_wanted |= waiting > 0;
-        if state.is_limited() {
+        if limited {
             self.await_retry(state);
         }
         while state.jobs.scheduled_compactions
@@ -207,7 +206,8 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Starts the task that starts compactions again when it is time.
+    /// A compaction has failed or found no place under its limit: starts the task that tries again
+    /// when it is time.
     pub(crate) fn await_retry(&self, state: &mut DbState) {
         let Some(runner) = self.life.runner() else { return };
         if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {

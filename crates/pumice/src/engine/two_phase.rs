@@ -17,13 +17,11 @@
 use std::cell::Cell;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, Result};
+use pumice_base::{FileNumber, Result};
 
 use crate::commit::batch::{self, HEADER_LEN, WriteBatch};
-use crate::commit::queue::{Joined, QueuedBatch};
 use crate::commit::two_phase::{self, PreparedSections, Section, Taken};
 use crate::engine::DbInner;
-use crate::engine::write_path::Own;
 use crate::options::requests::WriteOptions;
 use crate::state::log_holders::LogHolder;
 
@@ -44,23 +42,12 @@ pub(crate) fn prepare(
     let rep = two_phase::section(name, updates.data());
     let updates = batch::count(&rep);
     let taken = Taken { sequences: 0, logged: HEADER_LEN..rep.len(), updates };
-    let batch = QueuedBatch { rep, taken, options, exclusive: true };
-    match db.writes.queue.join(batch, || db.life.may_wait_for_stall(), |_| ()) {
-        Joined::Done(_, result) => {
-            result?;
-            Err(Error::aborted("a prepare was written with other batches"))
-        }
-        Joined::Leader(mut batch, leader) => {
-            let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
-            let log = Cell::new(0);
-            let result = db.lead_alone(leader, &options, own, &|| Ok(()), &|leader| {
-                log.set(db.logs.wal.lock().number());
-                db.hold_log(leader, log.get(), LogHolder::PreparedSection);
-            });
-            db.with_errors_reported(result)?;
-            Ok(log.get())
-        }
-    }
+    let log = Cell::new(0);
+    db.write_exclusive(&options, (rep, taken), &|| Ok(()), &|leader| {
+        log.set(db.logs.wal.lock().number());
+        db.hold_log(leader, log.get(), LogHolder::PreparedSection);
+    })?;
+    Ok(log.get())
 }
 
 /// Makes the updates of the transaction `name`, prepared in `log`, part of the database, after

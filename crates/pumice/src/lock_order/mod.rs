@@ -95,6 +95,11 @@ pub(crate) static LEVEL0_COST: LockRank = LockRank::background(LEAF_PLACE, "Lane
 pub(crate) static DRAIN_WATCH: LockRank = LockRank::background(LEAF_PLACE, "Tuner::watch");
 /// Numbers of the tables of one compaction.
 pub(crate) static JOB_OUTPUTS: LockRank = LockRank::background(LEAF_PLACE, "JobContext::outputs");
+/// Who waits for a place under a limit.
+pub(crate) static LIMITER_BELLS: LockRank =
+    LockRank::background(LEAF_PLACE, "ConcurrentTaskLimiter::bells");
+/// A place under a limit may be free.
+pub(crate) static PLACE_BELL: LockRank = LockRank::background(LEAF_PLACE, "Bell::rung");
 /// Lines for a user's logger.
 pub(crate) static LOG_LINES: LockRank = LockRank::background(120, "ContainedLogger::queue");
 /// The file of the info log. I/O: yes.

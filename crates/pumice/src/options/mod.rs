@@ -96,7 +96,7 @@ pub use row::OptionSet;
 pub(crate) use sanitize::{DELAYED_WRITE_RATE, check_order_change, check_together};
 pub use sst_partitioner::SstPartitionerFactory;
 pub use task_limiter::ConcurrentTaskLimiter;
-pub(crate) use task_limiter::TaskToken;
+pub(crate) use task_limiter::{Bell, TaskToken};
 pub use universal::UniversalOptions;
 pub use wal_filter::{WalFilter, WalProcessing};
 

@@ -16,7 +16,7 @@ use crate::commit::controller::{StallInputs, WriteStall, write_stall};
 use crate::compaction::plan::CompactionPlan;
 use crate::flush::grouping::Unflushed;
 use crate::flush::stripping;
-use crate::options::{BackgroundPolicy, ColumnFamilyOptions};
+use crate::options::{BackgroundPolicy, ColumnFamilyOptions, ConcurrentTaskLimiter};
 use crate::state::regulator::Reliefs;
 use crate::state::retry::CompactionRetry;
 use crate::stats::listener::FlushReason;
@@ -304,14 +304,12 @@ impl CfState {
 
     /// Automatic compaction may start now, as far as earlier failures and tuning go.
     pub fn may_compact(&self) -> bool {
-        let waits = self.compaction_retry.is_too_early() || self.is_limited();
-        !waits && self.deferral == Deferral::None
+        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
     }
 
-    /// As many compactions as may run in the families that share its limit.
-    pub fn is_limited(&self) -> bool {
-        let limiter = &self.data.options().compaction_thread_limiter;
-        limiter.as_ref().is_some_and(|limiter| limiter.is_full())
+    /// What limits its compactions.
+    pub fn limiter(&self) -> Option<Arc<ConcurrentTaskLimiter>> {
+        self.data.options().compaction_thread_limiter.clone()
     }
 
     /// Automatic compaction has something to do.

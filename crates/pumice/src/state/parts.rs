@@ -27,7 +27,7 @@ use crate::ingest::transfer::{self, is_unlinkable};
 use crate::log_tail::log_files::LogFile;
 use crate::log_tail::log_history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
-use crate::options::DbOptions;
+use crate::options::{Bell, DbOptions};
 use crate::state::CfMap;
 use crate::state::lanes::Lanes;
 use crate::state::regulator::Regulator;
@@ -107,6 +107,8 @@ pub(crate) struct Background {
     pub purge_scheduled: AtomicBool,
     /// Notified when a file will become too old earlier than expected.
     pub expiry_changed: Condvar,
+    /// Rings when compactions may be tried again.
+    pub retry: Arc<Bell>,
     /// A memtable may have range tombstones, and the task of `engine::expiry_task` knows.
     pub range_deletions: AtomicBool,
 }

@@ -3,18 +3,20 @@
 //! A failure stops the automatic compactions of its column family for a while, longer with every
 //! failure since the last success. Retries never end, since nothing else brings the tree back into
 //! shape. But after [`FAILURES_MAX`] failures in a row tasks that wait for a compaction get the
-//! error. `engine::compaction_retry` starts them again, and gives the reasons.
+//! error. `engine::compaction_retry` starts them again, and gives the reasons; also those that
+//! found no place under a limit that families share.
 //!
 //! Thread safety: `CompactionRetry` belongs to the state lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::Error;
 use pumice_base::narrow::saturating_u64;
 use pumice_port::time;
 
+use crate::options::Bell;
 use crate::state::DbState;
-use crate::state::family::CfState;
 
 /// Wait after the first failure; it doubles with each further one.
 pub(crate) const BASE: Duration = Duration::from_millis(100);
@@ -24,10 +26,6 @@ pub(crate) const DOUBLED_MAX: u32 = 5;
 
 /// After this many failures in a row, 3 s of waits between them, waiting tasks get the error.
 pub(crate) const FAILURES_MAX: u32 = 6;
-
-/// Whether a limit of compactions that other databases share has a free place again is looked up
-/// this often.
-const LIMITED_MICROS: u64 = 10_000;
 
 /// See the module head.
 #[derive(Default)]
@@ -73,14 +71,21 @@ impl DbState {
     /// When the first of the waiting column families may try again, microseconds.
     pub fn next_retry(&self) -> Option<u64> {
         let early = self.cfs.values().filter(|cf| cf.compaction_retry.is_too_early());
-        let first = early.map(|cf| cf.compaction_retry.not_before).min();
-        let limited = self.is_limited().then(|| time::now_micros() + LIMITED_MICROS);
-        first.into_iter().chain(limited).min()
+        early.map(|cf| cf.compaction_retry.not_before).min()
     }
 
-    /// A column family with something to compact waits for others that share its limit.
-    pub fn is_limited(&self) -> bool {
+    /// How many of the queued column families may compact now, and whether others find no place
+    /// under their limits: `bell` rings when there may be one.
+    pub fn ready_compactions(&self, bell: &Arc<Bell>) -> (usize, bool) {
         let queued = self.jobs.compaction_queue.iter().filter_map(|id| self.cfs.get(id));
-        queued.into_iter().any(CfState::is_limited)
+        let mut ready = 0;
+        let mut limited = false;
+        for cf in queued.filter(|cf| cf.may_compact()) {
+            match cf.limiter().is_some_and(|limiter| limiter.is_full_until(bell)) {
+                true => limited = true,
+                false => ready += 1,
+            }
+        }
+        (ready, limited)
     }
 }

@@ -9,6 +9,7 @@
 //! Thread safety: as above. Invariants: (1) a key that is tracked is locked, in a database that
 //! locks; (2) the uses that a save point has are a part of those of the whole.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,9 +59,30 @@ pub(super) struct Counts {
     pub merges: u64,
 }
 
+/// What a transaction keeps for who wants to hear of its snapshot.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pumice::SnapshotNotice;
+///
+/// let notice: SnapshotNotice = Arc::new("for the auditor");
+/// assert_eq!(*notice.downcast::<&str>().unwrap(), "for the auditor");
+/// ```
+pub type SnapshotNotice = Arc<dyn Any + Send + Sync>;
+
+/// The next operation takes a snapshot, and who hears of it.
+#[derive(Clone, Default)]
+pub(super) struct SnapshotWish {
+    pub wanted: bool,
+    pub notice: Option<SnapshotNotice>,
+    /// The notice of the snapshot that was taken last, until it is asked for.
+    pub taken: Option<SnapshotNotice>,
+}
+
 pub(super) struct SavePoint {
     snapshot: Option<Snapshot>,
-    snapshot_wanted: bool,
+    wish: SnapshotWish,
     counts: Counts,
     /// Uses since.
     used: Tracker,
@@ -83,8 +105,7 @@ pub(super) struct Content {
     /// `now_micros` of the begin.
     pub started: u64,
     pub snapshot: Option<Snapshot>,
-    /// The next operation takes a snapshot.
-    pub snapshot_wanted: bool,
+    pub wish: SnapshotWish,
     pub used: Tracker,
     pub points: Vec<SavePoint>,
     pub counts: Counts,
@@ -133,7 +154,7 @@ impl Content {
             options: options.clone(),
             started: now_micros(),
             snapshot: options.set_snapshot.then(|| conflict_snapshot(db)),
-            snapshot_wanted: false,
+            wish: SnapshotWish::default(),
             used: Tracker::default(),
             points: Vec::new(),
             counts: Counts::default(),
@@ -148,8 +169,9 @@ impl Content {
 
     /// Takes the snapshot that the next operation was to take.
     pub fn take_wanted_snapshot(&mut self, db: &Db) {
-        if std::mem::take(&mut self.snapshot_wanted) {
+        if std::mem::take(&mut self.wish.wanted) {
             self.snapshot = Some(conflict_snapshot(db));
+            self.wish.taken = self.wish.notice.take();
         }
     }
 
@@ -259,7 +281,7 @@ impl Inner {
     pub fn set_save_point(&self, content: &mut Content) {
         content.points.push(SavePoint {
             snapshot: content.snapshot.clone(),
-            snapshot_wanted: content.snapshot_wanted,
+            wish: SnapshotWish { taken: None, ..content.wish.clone() },
             counts: content.counts,
             used: Tracker::default(),
         });
@@ -274,7 +296,7 @@ impl Inner {
         }
         let Some(point) = content.points.pop() else { return Err(Error::not_found("")) };
         content.snapshot = point.snapshot;
-        content.snapshot_wanted = point.snapshot_wanted;
+        content.wish = point.wish;
         content.counts = point.counts;
         for (family, key, used) in point.used.iter() {
             if content.used.untrack(family, key, used.reads, used.writes) {

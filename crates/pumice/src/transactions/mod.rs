@@ -36,6 +36,7 @@ mod two_phase;
 mod validate;
 
 pub use builders::{OptimisticTransactionDbBuilder, TransactionDbBuilder};
+pub use content::SnapshotNotice;
 pub use optimistic::OptimisticTransactionDb;
 pub use options::{
     OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,

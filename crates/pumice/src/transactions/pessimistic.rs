@@ -458,7 +458,7 @@ impl Pessimistic {
             return Err(Error::invalid_argument(text));
         }
         inner.stamp(content)?;
-        if content.snapshot_wanted && content.commit_timestamp.is_none() {
+        if content.wish.wanted && content.commit_timestamp.is_none() {
             return Err(Error::invalid_argument("Must set transaction commit timestamp"));
         }
         if !holder.change(TransactionState::Started, TransactionState::AwaitingCommit) {

@@ -21,7 +21,10 @@ use crate::locks::TransactionState;
 use crate::options::DbOptions;
 use crate::read::iterator::DbIterator;
 use crate::snapshot::Snapshot;
-use crate::transactions::content::{Control, Inner, Use, conflict_snapshot};
+use crate::state::batch_check::check_batch;
+use crate::transactions::content::{
+    Control, Inner, SnapshotNotice, SnapshotWish, Use, conflict_snapshot,
+};
 
 /// A transaction of a [`TransactionDb`](crate::TransactionDb) or an
 /// [`OptimisticTransactionDb`](crate::OptimisticTransactionDb): a [`Store`] whose reads see its own
@@ -135,11 +138,17 @@ impl Transaction {
     /// are not locked, and they are not in the log before (RocksDB's commit-time batch). One that
     /// locks and was not prepared cannot be committed with them; an optimistic one drops them.
     ///
+    /// A commit that fails for them, for a column family that was dropped since, fails again until
+    /// they are replaced, by an empty batch for example.
+    ///
     /// # Errors
-    /// That of an update which `updates` refused.
+    /// That of an update which `updates` refused; those of [`Db::write`](crate::Db::write) for
+    /// updates that cannot be applied, of a column family that is not there or without a timestamp
+    /// that it needs. What was set before stays.
     pub fn set_commit_time_batch(&self, updates: &WriteBatch) -> Result<()> {
         updates.status()?;
         updates.check_owner(&**self.inner.db.inner())?;
+        check_batch(&self.inner.db.inner().cfs.load(), updates, false)?;
         self.inner.content.lock().prepared.beside = Some(updates.clone());
         Ok(())
     }
@@ -186,22 +195,29 @@ impl Transaction {
     pub fn set_snapshot(&self) {
         let mut content = self.inner.content.lock();
         content.snapshot = Some(conflict_snapshot(&self.inner.db));
-        content.snapshot_wanted = false;
+        content.wish = SnapshotWish::default();
     }
     /// As [`Transaction::set_snapshot`], by the next write or read for update, after that has got
     /// its lock.
     pub fn set_snapshot_on_next_operation(&self) {
-        self.inner.content.lock().snapshot_wanted = true;
+        self.inner.content.lock().wish = SnapshotWish { wanted: true, ..SnapshotWish::default() };
     }
-    /// Whether the next write or read for update, or the commit, will take a snapshot.
-    pub fn awaits_snapshot(&self) -> bool {
-        self.inner.content.lock().snapshot_wanted
+    /// As [`Transaction::set_snapshot_on_next_operation`]; once the snapshot is taken,
+    /// [`Transaction::take_snapshot_notice`] gives `notice` back. A rollback to a save point brings
+    /// both back, the wish and its notice.
+    pub fn set_snapshot_on_next_operation_with(&self, notice: SnapshotNotice) {
+        self.inner.content.lock().wish =
+            SnapshotWish { wanted: true, notice: Some(notice), taken: None };
+    }
+    /// The notice of the snapshot that an operation has taken, once.
+    pub fn take_snapshot_notice(&self) -> Option<SnapshotNotice> {
+        self.inner.content.lock().wish.taken.take()
     }
     /// Gives the snapshot up.
     pub fn clear_snapshot(&self) {
         let mut content = self.inner.content.lock();
         content.snapshot = None;
-        content.snapshot_wanted = false;
+        content.wish = SnapshotWish::default();
     }
     /// The snapshot, if it has one.
     pub fn snapshot(&self) -> Option<Snapshot> {

@@ -65,6 +65,9 @@ impl WriteBatch {
     /// What is added from now on is written to the database and not to its log: it is gone if the
     /// database ends or closes before a flush. A later call moves the point. Transactions log all
     /// of a batch.
+    ///
+    /// The log has a gap there: [`Db::get_updates_since`](crate::Db::get_updates_since) ends at it
+    /// with NotFound, and when it begins behind it the updates that were not logged are missing.
     pub fn mark_wal_termination_point(&mut self) {
         self.log_end = Some(LogEnd { bytes: self.rep.len(), count: self.count() });
     }

@@ -166,7 +166,7 @@ impl DbInner {
         let found = check_batch(&key_space, updates, options.ignore_missing_column_families)?;
         let result = if found.missing {
             self.write_known(options, updates, &key_space, check)
-        } else if let Some(end) = updates.log_end() {
+        } else if let Some(end) = updates.log_end().filter(|_| !options.disable_wal) {
             self.write_partly_logged(options, updates.data().to_vec(), end, check)
         } else {
             let emptied = Emptied(updates);
@@ -193,7 +193,9 @@ impl DbInner {
     ) -> Result<()> {
         let is_known = |id| key_space.by_id(id).is_some();
         let known = updates.filtered(is_known)?;
-        let Some(end) = updates.log_end() else { return self.write_rep(options, known, check).1 };
+        let Some(end) = updates.log_end().filter(|_| !options.disable_wal) else {
+            return self.write_rep(options, known, check).1;
+        };
         let logged = updates.logged_part(end).filtered(is_known)?;
         let end = LogEnd { bytes: logged.len(), count: batch::count(&logged) };
         self.write_partly_logged(options, known, end, check)
@@ -209,18 +211,25 @@ impl DbInner {
         end: LogEnd,
         check: Option<Check<'_>>,
     ) -> Result<()> {
-        let logged = batch::HEADER_LEN..end.bytes;
-        let taken = Taken { logged, updates: end.count, ..Taken::plain(&rep) };
+        let (logged, updates) = (batch::HEADER_LEN..end.bytes, end.count);
+        let taken = Taken { logged, updates, ..Taken::plain(&rep) };
+        self.write_exclusive(options, (rep, taken), check.unwrap_or(&|| Ok(())), &|_| ())
+    }
+
+    /// Writes `rep` alone, only if `check` allows it; `written` runs as leader once it is.
+    pub(super) fn write_exclusive(
+        &self,
+        options: &WriteOptions,
+        (rep, taken): (Vec<u8>, Taken),
+        check: Check<'_>,
+        written: &dyn Fn(&Leadership),
+    ) -> Result<()> {
         let batch = QueuedBatch { rep, taken, options: *options, exclusive: true };
         match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
-            Joined::Done(_, result) => {
-                result?;
-                Err(Error::aborted("a batch that is alone was written with others"))
-            }
+            Joined::Done(_, result) => result.and(Err(Error::aborted("written with others"))),
             Joined::Leader(mut batch, leader) => {
                 let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
-                let check = check.unwrap_or(&|| Ok(()));
-                let result = self.lead_alone(leader, options, own, check, &|_| ());
+                let result = self.lead_alone(leader, options, own, check, written);
                 self.with_errors_reported(result)
             }
         }
@@ -412,7 +421,7 @@ impl DbInner {
     /// Writes as leader without any other batch, once `check` has allowed it, calls `written`, and
     /// gives up leadership.
     #[cold]
-    pub(super) fn lead_alone(
+    fn lead_alone(
         &self,
         leader: Leadership,
         options: &WriteOptions,

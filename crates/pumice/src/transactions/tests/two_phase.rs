@@ -442,3 +442,40 @@ fn commits_can_be_written_elsewhere() {
     drop(theirs);
     target.db().close().unwrap();
 }
+
+/// A notice comes back once, when the snapshot was taken; save points keep it with the wish.
+#[pumice_test_macros::test]
+fn the_notice_of_a_snapshot() {
+    let db = locking();
+    let one = begin(&db, &at_once());
+    let told = || one.take_snapshot_notice().map(|it| *it.downcast::<&str>().unwrap());
+    let ask = |text: &'static str| one.set_snapshot_on_next_operation_with(Arc::new(text));
+    ask("a");
+    assert_eq!(told(), None);
+    one.put("k", "1").unwrap();
+    assert_eq!((told(), told()), (Some("a"), None));
+    // Asked for after the save point: gone with it.
+    one.set_save_point();
+    ask("b");
+    one.rollback_to_save_point().unwrap();
+    one.put("k", "2").unwrap();
+    assert_eq!(told(), None);
+    // Asked for before: told twice.
+    ask("c");
+    one.set_save_point();
+    one.put("k", "3").unwrap();
+    assert_eq!(told(), Some("c"));
+    one.rollback_to_save_point().unwrap();
+    one.put("k", "4").unwrap();
+    assert_eq!(told(), Some("c"));
+    for other in [Transaction::set_snapshot, Transaction::clear_snapshot] {
+        ask("d");
+        other(&one);
+        one.put("k", "5").unwrap();
+        assert_eq!(told(), None);
+    }
+    ask("e");
+    one.set_snapshot_on_next_operation();
+    one.put("k", "6").unwrap();
+    assert!(one.snapshot().is_some() && told().is_none());
+}

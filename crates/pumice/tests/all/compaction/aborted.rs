@@ -1,6 +1,7 @@
 //! Calls that abort all compactions, and limits on how many run at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{self, DIR, contents, fill, flush};
 use pumice::{
@@ -32,15 +33,37 @@ fn tables(db: &Db, level: usize) -> usize {
     db.live_files_metadata().iter().filter(|file| file.level == level).count()
 }
 
+fn make_due(db: &Db) {
+    for round in 0..2 {
+        fill(db, 0..100, &format!("v{round}"));
+        flush(db);
+    }
+}
+
+/// What the shared pools were given before has had its turn: a compaction of a database without
+/// limits, which is queued behind it, is over.
+fn pools_had_a_turn() {
+    let db = Db::open(&options(), DIR).unwrap();
+    make_due(&db);
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(tables(&db, 0), 0);
+}
+
 /// Holds each compaction at its first key until it gets a permit.
 struct Gate {
     entered: Semaphore,
     open: Semaphore,
+    /// Compactions that have begun.
+    begun: AtomicUsize,
 }
 
 impl Gate {
     fn new() -> Arc<Gate> {
-        Arc::new(Gate { entered: Semaphore::new(0), open: Semaphore::new(0) })
+        Arc::new(Gate {
+            entered: Semaphore::new(0),
+            open: Semaphore::new(0),
+            begun: AtomicUsize::new(0),
+        })
     }
 }
 
@@ -52,6 +75,7 @@ impl CompactionFilter for Held {
     }
     fn filter(&self, _level: i32, key: &[u8], _value: &[u8]) -> FilterDecision {
         if key == common::key(0) {
+            self.0.begun.fetch_add(1, Ordering::SeqCst);
             self.0.entered.release(1);
             self.0.open.acquire(1);
         }
@@ -70,12 +94,14 @@ fn nothing_is_compacted_until_as_many_calls_resume() {
         fill(&db, 0..100, &format!("v{round}"));
         flush(&db);
     }
+    pools_had_a_turn();
     assert_eq!(tables(&db, 0), 3);
     is_aborted(compact(&db));
     let name = db.live_files_metadata()[0].name.clone();
     is_aborted(db.compact_files(&CompactFilesOptions::default(), &[&name], 1));
     db.resume_all_compactions();
     is_aborted(compact(&db));
+    pools_had_a_turn();
     assert_eq!(tables(&db, 0), 3);
     db.resume_all_compactions();
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
@@ -129,27 +155,46 @@ fn compactions_under_one_limit_wait_for_each_other() {
     options.cf.compaction_thread_limiter = Some(Arc::clone(&limiter));
     options.cf.compaction_filter = Some(Arc::new(Held(Arc::clone(&gate))));
     let first = Db::open(&options, DIR).unwrap();
-    options.cf.compaction_filter = None;
+    let other = Gate::new();
+    other.open.release(10);
+    options.cf.compaction_filter = Some(Arc::new(Held(Arc::clone(&other))));
     options.db.file_system = MemFs::new(2).shared();
     let second = Db::open(&options, DIR).unwrap();
-    let make_due = |db: &Db| {
-        for round in 0..2 {
-            fill(db, 0..100, &format!("v{round}"));
-            flush(db);
-        }
-    };
     make_due(&first);
     gate.entered.acquire(1);
     assert_eq!(limiter.outstanding_tasks(), 1);
     make_due(&second);
-    assert_eq!(tables(&second, 0), 2, "it waits");
+    pools_had_a_turn();
+    let begun = || other.begun.load(Ordering::SeqCst);
+    assert_eq!((begun(), tables(&second, 0)), (0, 2), "it waits");
     second.put("a", "1").unwrap();
     compact(&second).unwrap();
     assert_eq!(tables(&second, 0), 0, "who asks does not wait");
     make_due(&second);
+    pools_had_a_turn();
+    assert_eq!((begun(), tables(&second, 0)), (1, 2), "it waits again");
     gate.open.release(10);
     first.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     second.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     assert_eq!((tables(&first, 0), tables(&second, 0)), (0, 0));
     assert_eq!(limiter.outstanding_tasks(), 0);
+}
+
+/// A raised limit wakes who waits, and a close does not wait for it.
+// Plain #[test]: the pools are those of operating-system threads.
+#[test]
+fn a_limit_of_none_holds_all_until_it_is_raised() {
+    let limiter = Arc::new(ConcurrentTaskLimiter::new("none", 0));
+    let mut options = options();
+    options.cf.compaction_thread_limiter = Some(Arc::clone(&limiter));
+    let db = Db::open(&options, DIR).unwrap();
+    make_due(&db);
+    pools_had_a_turn();
+    assert_eq!(tables(&db, 0), 2);
+    limiter.set_max_outstanding_tasks(1);
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(tables(&db, 0), 0);
+    limiter.set_max_outstanding_tasks(0);
+    make_due(&db);
+    db.close().unwrap();
 }

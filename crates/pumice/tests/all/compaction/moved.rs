@@ -1,7 +1,10 @@
 //! Files of level 0 that move down as they are, and single files that are deleted by name.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::common::{self, DIR, contents, fill, flush, get, key};
-use pumice::{CompactRangeOptions, Db, Options, WriteOptions};
+use pumice::{CompactRangeOptions, Db, EventListener, Options, WriteOptions};
+use pumice_port::sync::Mutex;
 
 fn options() -> Options {
     let mut options = common::options(&pumice::MemFs::new(1).shared());
@@ -85,6 +88,13 @@ fn the_oldest_file_at_the_bottom_is_deleted_by_name() {
     assert_eq!(delete(&db, &log.path_name), live);
     let archived = logs.iter().find(|log| log.path_name.starts_with("/archive"));
     let archived = archived.expect("a log in the archive").path_name.clone();
+    // A table is not in the archive.
+    let table = format!("archive{}", name(&db, 20));
+    assert_eq!(delete(&db, &table), "Invalid argument: Invalid file name");
+    db.disable_file_deletions();
+    let kept = db.delete_file(&archived).unwrap_err();
+    assert_eq!(kept.kind(), pumice::ErrorKind::Busy);
+    db.enable_file_deletions();
     assert_eq!(delete(&db, &archived), "");
     assert!(db.wal_files().unwrap().iter().all(|log| log.path_name != archived));
     drop(db);
@@ -129,4 +139,59 @@ fn a_batch_is_logged_up_to_its_point() {
     batch.put("e", "4");
     db.write_opt(&unlogged, &mut batch).unwrap();
     assert_eq!((value(&db, "d"), value(&db, "e")), (Some(b"4".to_vec()), Some(b"4".to_vec())));
+}
+
+/// Promotes when a compaction is over.
+#[derive(Default)]
+struct Promoter {
+    db: OnceLock<std::sync::Weak<Db>>,
+    heard: Mutex<Option<pumice::Result<()>>>,
+}
+
+impl EventListener for Promoter {
+    fn on_compaction_completed(&self, _info: &pumice::CompactionJobInfo) {
+        let db = self.db.get().and_then(std::sync::Weak::upgrade).unwrap();
+        *self.heard.lock() = Some(db.promote_l0(db.default_column_family(), 1));
+    }
+}
+
+/// A mover that holds compactions back may wait for the job that the call comes from.
+#[pumice_test_macros::test]
+fn a_listener_promotes_nothing() {
+    let promoter = Arc::new(Promoter::default());
+    let mut options = options();
+    options.db.listeners = vec![Arc::clone(&promoter) as _];
+    let db = Arc::new(Db::open(&options, DIR).unwrap());
+    promoter.db.set(Arc::downgrade(&db)).unwrap();
+    for _ in 0..2 {
+        fill(&db, 0..10, "v");
+        flush(&db);
+    }
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let heard = promoter.heard.lock().take().unwrap().unwrap_err();
+    assert_eq!(heard.kind(), pumice::ErrorKind::Aborted);
+}
+
+/// What follows the log ends where a batch was not logged to its end, whatever was.
+#[pumice_test_macros::test]
+fn who_follows_the_log_ends_at_the_gap() {
+    for logged in [0, 2] {
+        let db = Db::open(&options(), DIR).unwrap();
+        db.put("first", "1").unwrap();
+        let mut batch = pumice::WriteBatch::new();
+        (0..logged).for_each(|at| batch.put(key(at), "1"));
+        batch.mark_wal_termination_point();
+        batch.put("unlogged", "1");
+        db.write(&mut batch).unwrap();
+        db.put("last", "1").unwrap();
+        let mut updates = db.get_updates_since(1).unwrap();
+        assert_eq!(updates.next().unwrap().unwrap().0, 1);
+        assert!(updates.next().unwrap().is_ok());
+        let gap = updates.next().unwrap().unwrap_err();
+        assert_eq!(gap.to_string(), "NotFound: Gap in sequence numbers");
+        let last = db.latest_sequence_number();
+        let mut updates = db.get_updates_since(last).unwrap();
+        assert_eq!(updates.next().unwrap().unwrap().0, last);
+        db.close().unwrap();
+    }
 }

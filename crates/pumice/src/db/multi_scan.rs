@@ -84,12 +84,13 @@ impl Db {
         ranges: Vec<RangeOpt>,
         reverse: bool,
     ) -> Result<MultiScan> {
+        let data = self.data(cf)?;
         self.check_ranges(cf, &ranges, reverse)?;
         if options.iterate_lower_bound.is_some() || options.iterate_upper_bound.is_some() {
             let text = "ranges and ReadOptions bounds cannot be combined";
             return Err(Error::invalid_argument(text));
         }
-        let state = self.inner().pin(options, self.data(cf)?)?;
+        let state = self.inner().pin(options, data)?;
         let (options, ranges) = (options.clone(), ranges.into_iter());
         Ok(MultiScan { db: self.clone(), cf: cf.clone(), options, state, ranges, reverse })
     }

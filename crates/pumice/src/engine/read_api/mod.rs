@@ -235,7 +235,9 @@ impl DbInner {
             Some(time) => Ok(stamped(key, time)),
             None => Err(wrong_method(&cf.data)),
         };
-        let whole = match keys.iter().map(whole).collect::<Result<Vec<_>>>() {
+        let checked = self.check_snapshot(options);
+        let whole = match checked.and_then(|()| keys.iter().map(whole).collect::<Result<Vec<_>>>())
+        {
             Ok(whole) => whole,
             // As in RocksDB a family that does not fit fails all.
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),

@@ -6,8 +6,8 @@ use pumice::options::merge_operator_by_name;
 use pumice::trace::TraceReader;
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
-    GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, IngestExternalFileArg, ReadOptions,
-    Result, Snapshot, WriteBatch,
+    GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, IngestExternalFileArg, RangeOpt,
+    ReadOptions, Result, Snapshot, WriteBatch,
 };
 use pumice_port::testing::block_on;
 
@@ -72,6 +72,7 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("increase_full_history_ts_low", |db, cf, _| db.increase_full_history_ts_low(cf, 1u64)),
     ("get_with_timestamp", |db, cf, at| db.get_with_timestamp(at, cf, b"k").map(drop)),
     ("multi_get_with_timestamp", |db, cf, at| last(db.multi_get_with_timestamp(at, &[(cf, b"k")]))),
+    ("multi_scan", |db, cf, at| scanned(db, cf, at)),
     ("put_cf", |db, cf, _| db.put_cf(cf, "k", "v")),
     ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
     ("put_cf_async", |db, cf, _| block_on(db.put_cf_async(cf, "k", "v"))),
@@ -173,7 +174,13 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("compact_files_job_cf", |db, cf, _| {
         db.compact_files_job_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
     }),
+    ("promote_l0", |db, cf, _| db.promote_l0(cf, 1)),
     ("newer_version_present_cf", |db, cf, at| db.newer_version_present_cf(cf, at, b"k").map(drop)),
+    ("prepare_file_ingestion", |db, cf, _| {
+        let files = vec!["/none.sst".into()];
+        let arg = IngestExternalFileArg::new(cf, files, &Default::default());
+        db.prepare_file_ingestion(&[arg]).map(drop)
+    }),
     ("ingest_external_file_cf", |db, cf, _| {
         db.ingest_external_file_cf(&Default::default(), cf, &["/none.sst"])
     }),
@@ -187,6 +194,11 @@ fn last<T>(found: Vec<Result<Option<T>>>) -> Result<()> {
     found.into_iter().next_back().unwrap().map(drop)
 }
 
+fn scanned(db: &Db, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
+    let range = RangeOpt { start: Some(b"a".to_vec()), limit: Some(b"z".to_vec()) };
+    db.multi_scan(at, cf, vec![range], false).map(drop)
+}
+
 /// A property that is not there: that is how these calls refuse.
 fn there<T>(property: Option<T>) -> Result<()> {
     property.map(drop).ok_or_else(|| Error::invalid_argument("another database: no property"))
@@ -197,6 +209,7 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("newer_version_present_cf", |db, cf, at| db.newer_version_present_cf(cf, at, b"k").map(drop)),
     ("get_with_timestamp", |db, cf, at| db.get_with_timestamp(at, cf, b"k").map(drop)),
     ("multi_get_with_timestamp", |db, cf, at| last(db.multi_get_with_timestamp(at, &[(cf, b"k")]))),
+    ("multi_scan", |db, cf, at| scanned(db, cf, at)),
     ("get_opt", |db, _, at| db.get_opt(at, "k").map(drop)),
     ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
     ("get_opt_async", |db, _, at| block_on(db.get_opt_async(at, "k")).map(drop)),
@@ -332,6 +345,7 @@ const NEED_FILES: &[&str] = &[
     "compact_files_job_cf",
     "ingest_external_file_cf",
     "ingest_external_files",
+    "prepare_file_ingestion",
 ];
 
 /// The public calls of `sources` that have an argument whose type ends in one of `types`.
@@ -381,6 +395,7 @@ fn no_call_is_missing() {
         ("file_api", include_str!("../../../src/db/file_api.rs")),
         ("forms", include_str!("../../../src/db/forms/mod.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
+        ("multi_scan", include_str!("../../../src/db/multi_scan.rs")),
         ("replay", include_str!("../../../src/db/replay.rs")),
         ("secondary_api", include_str!("../../../src/db/secondary_api.rs")),
         ("sst_file_reader", ""), // It has no database.

@@ -18,7 +18,7 @@ use pumice_env::PosixFs;
 /// Names that 11.9 writes and the option tables lack.
 const UNKNOWN: [&str; 6] = [
     "fast_sst_open",
-    "reuse_manifest_on_open",
+    "read_io_executor_threads",
     "compaction_options_fifo.use_kv_ratio_compaction",
     "blob_compression_opts",
     "index_block_search_type",

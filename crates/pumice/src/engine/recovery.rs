@@ -8,16 +8,14 @@
 //! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
 //! after the lost end of a log that the next one records (`Predecessor`), only a record that
 //! continues exactly where the intact ones ended is applied, so the result is a prefix of the
-//! history.
-//!
-//! Size: the rules of one replay, each of which depends on the others.
+//! history. Keys whose timestamps came or went: `replay_keys`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::key::{LAST_SEQUENCE_MAX, U64_TS_LEN, U64_TS_SUFFIX};
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::order;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
@@ -31,6 +29,7 @@ use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{self, PreparedSections, Recorded};
 use crate::engine::DbInner;
+use crate::engine::replay_keys::{Conversion, check_timed};
 use crate::engine::replay_tables::TableJobs;
 use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
@@ -547,47 +546,6 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What is done to keys of a log from before their family got timestamps, or lost them.
-#[derive(Clone, Copy)]
-enum Conversion {
-    /// They get the oldest timestamp, of so many bytes.
-    Add(usize),
-    /// They lose the one that they have.
-    Cut(usize),
-}
-
-impl Conversion {
-    /// Of keys of family `id`, which have so many bytes of timestamps in the log and now.
-    ///
-    /// # Errors
-    /// InvalidArgument or NotSupported if the family has not got or lost them.
-    fn find(db: &DbInner, id: u32, (recorded, now): (usize, usize)) -> Result<Self> {
-        let state = db.state.lock();
-        let family = state.cfs.get(&id).map(|family| &family.data);
-        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
-        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
-        match (recorded, now) {
-            (0, _) if had_none => Ok(Conversion::Add(now)),
-            (U64_TS_LEN, 0) if has_none => Ok(Conversion::Cut(recorded)),
-            _ => Err(other_timestamps(id, recorded, now)),
-        }
-    }
-
-    fn of(self, key: &[u8]) -> Result<Vec<u8>> {
-        match self {
-            Conversion::Add(size) => {
-                let mut key = key.to_vec();
-                key.resize(key.len() + size, 0);
-                Ok(key)
-            }
-            Conversion::Cut(size) => match key.len().checked_sub(size) {
-                Some(bare) => Ok(key[..bare].to_vec()),
-                None => Err(short_key()),
-            },
-        }
-    }
-}
-
 /// A column family is not written to before its creation is durable in the MANIFEST.
 fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
     if !state.took_change_back() || id <= state.max_column_family {
@@ -602,34 +560,6 @@ fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<(
 /// Names the log in a corruption.
 fn in_log(error: &Error, path: &Path) -> Error {
     if error.is_corruption() { error.with_context(path.display()) } else { error.clone() }
-}
-
-/// A log whose keys are not those of the options. RocksDB adds or strips timestamps when a family
-/// is switched to an order with or without them.
-#[cold]
-fn other_timestamps(id: u32, recorded: usize, expected: usize) -> Error {
-    let text = format!(
-        "column family {id} has timestamps of {recorded} bytes in the log and of {expected} in \
-         its comparator"
-    );
-    match recorded > 0 && expected > 0 {
-        true => Error::invalid_argument(text),
-        false => Error::not_supported(text),
-    }
-}
-
-#[cold]
-fn short_key() -> Error {
-    Error::corruption("a key in the log is shorter than its timestamp")
-}
-
-/// Refuses what a memtable of keys with timestamps does not take.
-fn check_timed(mem: &MemTable, key: &[u8], end: Option<&[u8]>) -> Result<()> {
-    match mem.timestamp_size() {
-        0 => Ok(()),
-        size if key.len() < size || end.is_some_and(|end| end.len() < size) => Err(short_key()),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn unknown_family(id: u32) -> Error {

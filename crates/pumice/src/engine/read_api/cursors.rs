@@ -133,7 +133,7 @@ impl DbInner {
                 return Ok(None);
             }
             let look = Look::of(&cf, &options)?;
-            let state = db.state_to_read(&cf, &options);
+            let state = ReadState { super_version: Guard::into_inner(newest), sequence: latest };
             iterator_view(&options, &cf, look.as_deref(), state).map(Some)
         })
     }

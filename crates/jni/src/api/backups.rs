@@ -95,9 +95,8 @@ pub fn backups<'a>(env: Env<'a>, it: &Backups) -> Result<Object<'a>> {
 }
 
 /// Java: BackupEngine.getCorruptedBackups
-pub fn corrupted_backups(_env: Env<'_>, _it: &Backups) -> Result<Vec<i32>> {
-    // The engine refuses to open over what it cannot read.
-    Ok(Vec::new())
+pub fn corrupted_backups(_env: Env<'_>, it: &Backups) -> Result<Vec<i32>> {
+    Ok(it.engine.corrupted_backups()?.into_iter().map(|(id, _)| id.cast_signed()).collect())
 }
 
 /// Java: BackupEngine.purgeOldBackups

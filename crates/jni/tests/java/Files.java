@@ -145,6 +145,10 @@ public class Files {
                     say("garbage", left.exists(), engine.getBackupInfo().size());
                     engine.restoreDbFromLatestBackup(path + "/restored", path + "/restored", restore);
                 }
+                java.nio.file.Files.write(new File(path + "/backup/meta/2").toPath(), "no backup".getBytes());
+                try (BackupEngineOptions where = new BackupEngineOptions(path + "/backup"); BackupEngine engine = BackupEngine.open(Env.getDefault(), where)) {
+                    say("damaged", engine.getBackupInfo().size(), java.util.Arrays.toString(engine.getCorruptedBackups()));
+                }
                 say("wal", db.getSortedWalFiles().size() > 0);
             }
             for (String copy : new String[] {"/checkpoint", "/restored"}) {

@@ -171,6 +171,7 @@ pub fn compaction_reason(reason: CompactionReason) -> u64 {
         CompactionReason::Ttl => 12,
         CompactionReason::PeriodicCompaction => 15,
         CompactionReason::ForcedBlobGc => 17,
+        CompactionReason::ReadTriggered => 20,
     }
 }
 

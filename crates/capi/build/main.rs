@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
+#[path = "../../binding/build_link.rs"]
+mod build_link;
 mod c_types;
 mod checks;
 mod header;
@@ -49,6 +51,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=PUMICE_CAPI_SONAME");
     let soname = env::var("PUMICE_CAPI_SONAME").unwrap_or("librocksdb.so.11".to_string());
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    build_link::fold_code();
 
     let (symbols, typedefs) = read_symbols(&package.join("tables/symbols.tsv"));
     let table = read(&accessors_file);

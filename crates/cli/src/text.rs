@@ -108,7 +108,8 @@ pub fn show_stored(ikey: &[u8], value: &[u8], format: Format) -> Option<Vec<u8>>
 
 /// Where a value is, in the words of RocksDB's tools.
 fn show_blob_index(index: &BlobIndex) -> Vec<u8> {
-    let BlobIndex { file, offset, size, compression } = index;
+    let BlobIndex { offset, size, compression, .. } = index;
+    let file = if index.in_table { 0 } else { index.file };
     let codec = compression.property_name();
     format!("[blob ref] file:{file} offset:{offset} size:{size} compression: {codec}").into_bytes()
 }

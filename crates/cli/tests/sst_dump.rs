@@ -240,3 +240,29 @@ fn an_index_is_recompressed_or_not() {
     let printed = ours(dir.path(), "--file=t.sst --command=recompress --compression_strategy=5");
     assert!(printed.2.contains("compression_strategy must be from 0 to 4"), "{printed:?}");
 }
+
+/// Of a value in a record of the table the index is shown, as it is stored.
+#[test] // It starts processes.
+fn embedded_blobs_are_shown_by_their_indexes() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/testdata");
+    let bytes = std::fs::read(root.join("rocksdb-11.8-embedded/xxh3.sst")).unwrap();
+    std::fs::write(dir.path().join("000012.sst"), &bytes).unwrap();
+    let lines = |words: &str| {
+        let printed = ours(dir.path(), &format!("--file=000012.sst {words}"));
+        assert_eq!(printed.0, Some(0), "{printed:?}");
+        printed.1
+    };
+    let out = lines("--command=scan --decode_blob_index --read_num=1");
+    let shown = "'k0000' seq:0, type:17 => \
+                 [blob ref] file:0 offset:0 size:300 compression: NoCompression";
+    assert!(out.contains(shown), "{out}");
+    let out = lines("--command=scan --output_hex --read_num=1");
+    assert!(out.contains("=> 010000AC0200\n"), "{out}");
+    lines("--command=verify");
+    let mut damaged = bytes;
+    damaged[20] ^= 1;
+    std::fs::write(dir.path().join("000012.sst"), &damaged).unwrap();
+    let printed = ours(dir.path(), "--file=000012.sst --command=verify");
+    assert!(printed.0 != Some(0) && printed.2.contains("offset 0 of 300 bytes"), "{printed:?}");
+}

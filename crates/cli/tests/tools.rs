@@ -502,6 +502,45 @@ fn ldb_invents_no_merge_operator() {
     }
 }
 
+/// `idump` of keys with timestamps: those of tables that lack them are the oldest there can be.
+/// What a deletion of a range hides from later times is shown, for earlier ones see it.
+#[pumice_test_macros::test]
+fn idump_shows_versions_of_tables_and_logs_with_their_times() {
+    for keeps in [true, false] {
+        let scratch = Scratch::new(&format!("idump-{keeps}"));
+        let mut options = pumice::Options::default();
+        options.db.create_if_missing = true;
+        options.db.allow_concurrent_memtable_write = false;
+        options.cf.comparator = pumice::Comparator::builtin(pumice::BYTEWISE_U64_TS).unwrap();
+        options.cf.persist_user_defined_timestamps = keeps;
+        let db = pumice::Db::open(&options, scratch.0.join("db")).unwrap();
+        db.at(2).put("a", "a2").unwrap();
+        db.at(3).put("a", "a3").unwrap();
+        db.at(3).put("c", "c3").unwrap();
+        db.at(4).put("d", "d4").unwrap();
+        db.flush().unwrap();
+        db.at(5).put("b", "b5").unwrap();
+        db.at(6).delete("a").unwrap();
+        db.at(7).delete_range("c", "d").unwrap();
+        db.close().unwrap();
+        let line = |key: &str, time: u64, seq: u64, value: &str| {
+            let tag = if value.is_empty() { 20 } else { 1 };
+            format!("'{key}|timestamp:{time}' seq:{seq}, type:{tag} => {value}\n")
+        };
+        let (a3, c3, d4) = if keeps { (3, 3, 4) } else { (0, 0, 0) };
+        let mut lines = line("a", 6, 6, "") + &line("a", a3, 2, "a3");
+        if keeps {
+            lines += &line("a", 2, 1, "a2");
+        }
+        let from_b = line("b", 5, 5, "b5") + &line("c", c3, 3, "c3") + &line("d", d4, 4, "d4");
+        let count = if keeps { 6 } else { 5 };
+        let all = format!("{lines}{from_b}Internal keys in range: {count}\n");
+        assert_eq!(good(&scratch.0, "ldb --db=db idump"), all);
+        let some = format!("{from_b}Internal keys in range: 3\n");
+        assert_eq!(good(&scratch.0, "ldb --db=db idump --from=b"), some);
+    }
+}
+
 /// A small database lives in small pages, whatever the kernel gives to others
 /// (docs/decisions/0031).
 // Plain #[test]: it starts processes and does nothing else that waits.

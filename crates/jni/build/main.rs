@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
+#[path = "../../binding/build_link.rs"]
+mod build_link;
 mod by_hand;
 mod properties;
 mod signature;
@@ -49,6 +51,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", package.join(path).display());
     }
     println!("cargo:rerun-if-changed={}", accessors_file.display());
+    build_link::fold_code();
 
     let natives = read_natives(&package.join("tables/natives.tsv"));
     let accessors = read(&accessors_file);
@@ -61,14 +64,15 @@ fn main() {
     let mut missing = String::new();
     for (at, native) in natives.iter().enumerate() {
         let (kind, body) = if let Some(hand) = hands.get(&at) {
-            ("by hand", call(native, hand))
+            ("by hand", Body::Inside(call(native, hand)))
         } else if let Some(body) = properties.body(native) {
             ("generated", body)
         } else {
             let signature = &native.signature.text;
             missing.push_str(&format!("{}.{}{signature}\n", native.class, native.name));
             let class = native.class.replace('/', ".");
-            ("missing", format!("Err(missing(\"org.rocksdb.{class}.{}\"))", native.name))
+            let thrown = format!("Err(missing(\"org.rocksdb.{class}.{}\"))", native.name);
+            ("missing", Body::Inside(thrown))
         };
         *counts.entry(kind).or_default() += 1;
         export(&mut code, native, &body);
@@ -106,8 +110,16 @@ fn call(native: &Native, hand: &Hand) -> String {
     format!("into(env, crate::api::{}({arguments})?)", hand.path)
 }
 
+/// What an exported function does, as Rust.
+enum Body {
+    /// What `enter` runs.
+    Inside(String),
+    /// All of it: what it calls enters.
+    Whole(String),
+}
+
 /// The exported function.
-fn export(code: &mut String, native: &Native, body: &str) {
+fn export(code: &mut String, native: &Native, body: &Body) {
     let name = native.signature.export_name(&native.class, &native.name);
     let raw = native.signature.raw_types();
     let parameters: Vec<String> =
@@ -115,12 +127,17 @@ fn export(code: &mut String, native: &Native, body: &str) {
     let parameters = parameters.concat();
     let result = native.signature.result();
     let method = format!("org.rocksdb.{}.{}", native.class.replace('/', "."), native.name);
+    let body = match body {
+        Body::Inside(body) => format!("enter::<{result}>(raw, method, |env| {body})"),
+        Body::Whole(body) => body.clone(),
+    };
     code.push_str(&format!(
         "#[unsafe(no_mangle)]\n\
          pub unsafe extern \"system\" fn {name}(\n\
          raw: *mut JNIEnv, this: jobject{parameters}) -> {result} {{\n\
+         let method = \"{method}\";\n\
          // SAFETY: invariants 1 to 4 of ffi.\n\
-         unsafe {{ enter::<{result}>(raw, \"{method}\", |env| {body}) }}\n}}\n"
+         unsafe {{ {body} }}\n}}\n"
     ));
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Native;
 use crate::table::{self, Row};
+use crate::{Body, Native};
 
 /// (Java's class, class of properties, type of the object)
 const CLASSES: &[(&str, &str, &str)] = &[
@@ -104,7 +104,30 @@ impl<'a> Properties<'a> {
     }
 
     /// The body of the function, if it needs nothing by hand.
-    pub fn body(&self, native: &Native) -> Option<String> {
+    pub fn body(&self, native: &Native) -> Option<Body> {
+        self.number(native).map(Body::Whole).or_else(|| self.inside(native).map(Body::Inside))
+    }
+
+    /// A number that is read or set.
+    fn number(&self, native: &Native) -> Option<String> {
+        let (_, object, kind) = CLASSES.iter().find(|(java, ..)| *java == native.class)?;
+        let row = self.find(native, object).filter(|row| !table::is_text_kind(row.kind))?;
+        let place = format!("(\"{object}\", {})", row.place);
+        match (native.signature.short().as_str(), native.signature.result.as_str()) {
+            ("J", result) => {
+                let value = from_bits(row, result)?;
+                let bits = format!("accessor::get::<{kind}>(raw, method, a0, {place})");
+                Some(format!("let bits = {bits}; {value}"))
+            }
+            (_, "V") if native.signature.arguments.len() == 2 => {
+                let bits = to_bits(row, native.signature.arguments[1].as_str())?;
+                Some(format!("accessor::set::<{kind}>(raw, method, a0, {place}, {bits})"))
+            }
+            _ => None,
+        }
+    }
+
+    fn inside(&self, native: &Native) -> Option<String> {
         let class = CLASSES.iter().find(|(java, ..)| *java == native.class);
         if native.plain_name() == "disposeInternal" && native.signature.short() == "J" {
             let ends = ENDS.iter().find(|(java, _)| *java == native.class);
@@ -124,30 +147,19 @@ impl<'a> Properties<'a> {
         {
             return Some(format!("Ok(accessor::create(\"{object}\"))"));
         }
-        let row = self.find(native, object)?;
+        let row = self.find(native, object).filter(|row| table::is_text_kind(row.kind))?;
         let result = native.signature.result.as_str();
         let arguments = native.signature.short();
         let place = row.place;
-        let is_text = table::is_text_kind(row.kind);
         match (arguments.as_str(), result) {
-            ("J", "Ljava/lang/String;") if is_text => {
+            ("J", "Ljava/lang/String;") => {
                 Some(format!("into(env, accessor::get_text::<{kind}>(a0, \"{object}\", {place})?)"))
             }
-            ("JT", "V") if is_text => Some(format!(
+            ("JT", "V") => Some(format!(
                 "{{ let text: String = from(env, a1)?; \
                  accessor::set_text::<{kind}>(a0, \"{object}\", \"{}\", &text) }}",
                 row.name
             )),
-            ("J", _) if !is_text => {
-                let value = from_bits(row, result)?;
-                Some(format!(
-                    "accessor::get::<{kind}>(a0, \"{object}\", {place}).map(|bits| {value})"
-                ))
-            }
-            (_, "V") if !is_text && native.signature.arguments.len() == 2 => {
-                let bits = to_bits(row, native.signature.arguments[1].as_str())?;
-                Some(format!("accessor::set::<{kind}>(a0, \"{object}\", {place}, {bits})"))
-            }
             _ => None,
         }
     }

@@ -147,6 +147,8 @@ pub struct FileMetaData {
 
     /// The file is input of a running compaction.
     pub being_compacted: AtomicBool,
+    /// Estimated reads that found no value in the file, since it was made or the database opened.
+    pub collapsible_reads: AtomicU64,
     /// Entry counts, once the table was built or opened.
     pub stats: OnceLock<FileStats>,
     /// Slot for the open table, so that a read needs no table-cache lookup.
@@ -213,6 +215,12 @@ impl FileMetaData {
         })
     }
 
+    /// Estimated reads that found no value in the file, for each of its bytes.
+    pub fn collapsible_reads_per_byte(&self) -> f64 {
+        let reads = self.collapsible_reads.load(Ordering::Relaxed);
+        if self.file_size == 0 { 0.0 } else { reads as f64 / self.file_size as f64 }
+    }
+
     /// File size plus a bonus for tombstones: what level scores count.
     pub fn compensated_size(&self) -> u64 {
         match self.compensated.load(Ordering::Relaxed) {
@@ -274,6 +282,7 @@ impl Clone for FileMetaData {
             max_timestamp: self.max_timestamp.clone(),
             timestamps_stripped: self.timestamps_stripped,
             being_compacted: AtomicBool::new(false),
+            collapsible_reads: AtomicU64::new(self.collapsible_reads.load(Ordering::Relaxed)),
             stats: self.stats.clone(),
             table: TableSlot::default(),
             compensated: AtomicU64::new(self.compensated.load(Ordering::Relaxed)),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use pumice_base::narrow::{round_down_u64, to_usize};
+use pumice_base::order;
 
 use crate::file_meta::FileMetaData;
 use crate::level::Level;
@@ -192,6 +193,9 @@ pub struct FileMarks {
     pub periodic: Vec<(usize, Arc<FileMetaData>)>,
     /// Tables that refer to the oldest blob file, where the oldest ones are mostly garbage.
     pub blob_garbage: Vec<(usize, Arc<FileMetaData>)>,
+    /// Files that many reads find no value in, the one with the most for its size first; as
+    /// `marked`.
+    pub hot: Vec<(usize, Arc<FileMetaData>)>,
     /// When files will be marked because of their age, unix seconds; `u64::MAX` never.
     pub next_old: u64,
 }
@@ -218,6 +222,8 @@ pub struct MarkRules {
     pub reclaim_seconds: Option<u64>,
     /// When garbage in blob files forces compactions; None for never.
     pub blob_garbage: Option<BlobGarbageRule>,
+    /// Reads without a value, for each byte of a file, above which it goes down; 0 for never.
+    pub reads_per_byte: f64,
 }
 
 /// When garbage in blob files forces compactions.
@@ -237,6 +243,7 @@ impl FileMarks {
             && self.expired.is_empty()
             && self.periodic.is_empty()
             && self.blob_garbage.is_empty()
+            && self.hot.is_empty()
     }
 
     /// Only marks that do not depend on the level: for trees whose levels do not reflect age.
@@ -275,7 +282,26 @@ impl FileMarks {
         if let Some(rule) = rules.blob_garbage {
             marks.mark_blob_garbage(version, rule);
         }
+        if rules.reads_per_byte > 0.0 {
+            marks.mark_hot(version, rules.reads_per_byte);
+        }
         marks
+    }
+
+    /// Marks files that reads would find no more once they were merged into the next level.
+    fn mark_hot(&mut self, version: &Version, reads_per_byte: f64) {
+        let last = version.num_non_empty_levels().saturating_sub(1).max(1);
+        let mut hot = Vec::new();
+        for level in version.levels().iter().take(last) {
+            for file in level.files().iter().filter(|file| !file.is_being_compacted()) {
+                let reads = file.collapsible_reads_per_byte();
+                if reads > reads_per_byte {
+                    hot.push((reads, level.number(), Arc::clone(file)));
+                }
+            }
+        }
+        order::sort_by(&mut hot, |a, b| b.0.total_cmp(&a.0).then(a.2.number.cmp(&b.2.number)));
+        self.hot = hot.into_iter().map(|(_, level, file)| (level, file)).collect();
     }
 
     /// Marks the tables that refer to the oldest blob file if the oldest ones, those that garbage
@@ -329,6 +355,7 @@ impl FileMarks {
                 let range = UserRange::of_file(file);
                 if file.is_being_compacted()
                     || version.range_exists_after(level.number(), index, &range)
+                    || !version.forgets_times(file)
                 {
                     continue;
                 }

@@ -78,6 +78,17 @@ impl Version {
         self.full_history_ts_low.as_ref()
     }
 
+    /// All that a file has of keys with timestamps is older than the history that is kept, so that
+    /// a compaction of it may take times and sequence numbers away; also without timestamps.
+    pub(crate) fn forgets_times(&self, file: &FileMetaData) -> bool {
+        let newest = &file.max_timestamp;
+        newest.is_empty()
+            || self.full_history_ts_low.as_ref().is_some_and(|low| {
+                low.len() == newest.len()
+                    && self.time_order().compare_timestamp(newest, low).is_lt()
+            })
+    }
+
     /// The order of the keys with their timestamps.
     pub fn time_order(&self) -> &Comparator {
         self.stripped_of.as_ref().unwrap_or(&self.icmp.user)

@@ -16,6 +16,7 @@ mod arena;
 mod bloom;
 mod dead_ranges;
 mod entry;
+mod guard;
 mod index;
 mod iter;
 mod memtable;
@@ -27,12 +28,15 @@ mod skiplist;
 mod timed;
 mod vector;
 mod write_buffer_manager;
+mod writer;
 
 pub use bloom::BloomOptions;
 pub use dead_ranges::DeadRange;
+pub use guard::{unguarded, unguarded_version};
 pub use iter::MemTableIter;
-pub use memtable::{MemTable, MemTableOptions, MemTableRep, MemTableWriter};
+pub use memtable::{MemTable, MemTableOptions, MemTableRep};
 pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};
+pub use writer::MemTableWriter;
 
 #[cfg(test)]
 mod tests;

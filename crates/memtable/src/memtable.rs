@@ -16,7 +16,6 @@ use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{
     Comparator, Error, ErrorKind, InternalKeyComparator, Result, SequenceNumber, UserKey, ValueType,
 };
-use pumice_port::sync::MutexGuard;
 
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
@@ -25,8 +24,8 @@ use crate::entry::{EntryRef, Target, check_lengths};
 use crate::index;
 use crate::order::{KeyOrder, with_order};
 use crate::range_del::RangeDels;
-use crate::skiplist::{Exclusive, SkipList};
-use crate::vector::{self, VectorRep};
+use crate::skiplist::SkipList;
+use crate::vector::VectorRep;
 use crate::write_buffer_manager::WriteBufferManager;
 
 /// Part of a block by which a memtable may exceed its size rather than leave the block unused.
@@ -76,6 +75,9 @@ pub struct MemTableOptions {
     /// Least number of deleted keys in a row of which readers may say that nothing in between is
     /// visible ([`MemTable::note_dead_range`]); 0: never.
     pub dead_run_min: u32,
+    /// Bytes of a checksum that each point entry gets: 1, 2, 4 or 8; 0: none. Readers of values
+    /// have to take it off ([`unguarded`](crate::unguarded)).
+    pub guard_bytes: usize,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
@@ -92,6 +94,7 @@ impl MemTableOptions {
             bloom: BloomOptions::default(),
             concurrent_adds: true,
             dead_run_min: 0,
+            guard_bytes: 0,
             write_buffer_manager: None,
         }
     }
@@ -112,6 +115,7 @@ impl MemTableOptions {
             && !matches!(self.comparator.user, Comparator::Custom(_))
             && !matches!(self.bloom.prefix, Some(Extractor::Other(_)))
             && self.concurrent_adds
+            && self.guard_bytes == 0
     }
 }
 
@@ -139,8 +143,9 @@ pub struct MemTable {
     /// `usize::MAX` for no limit.
     max_range_deletions: usize,
     takes_concurrent_adds: bool,
+    pub(crate) guard_bytes: usize,
     manager: Option<Arc<WriteBufferManager>>,
-    immutable: AtomicBool,
+    pub(crate) immutable: AtomicBool,
     /// Bytes reported to the manager by `mark_flushed`; 0 before.
     flushed_bytes: AtomicUsize,
     id: u64,
@@ -149,7 +154,7 @@ pub struct MemTable {
     range_first_seq: AtomicU64,
     range_largest_seq: AtomicU64,
     #[cfg(debug_assertions)]
-    concurrent_writers: std::sync::atomic::AtomicUsize,
+    pub(crate) concurrent_writers: std::sync::atomic::AtomicUsize,
 }
 
 impl MemTable {
@@ -186,6 +191,7 @@ impl MemTable {
                 limit => limit,
             },
             takes_concurrent_adds,
+            guard_bytes: options.guard_bytes,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
             flushed_bytes: AtomicUsize::new(0),
@@ -211,6 +217,12 @@ impl MemTable {
         }
     }
 
+    /// Bytes of the checksum behind each value; 0 for none.
+    #[inline]
+    pub fn guard_bytes(&self) -> usize {
+        self.guard_bytes
+    }
+
     /// Bytes of the timestamps that user keys end with; 0 for none.
     pub fn timestamp_size(&self) -> usize {
         self.timestamp_size
@@ -219,19 +231,6 @@ impl MemTable {
     /// Whether the filter lets `key` through; None if there is no filter.
     pub fn filter_may_match(&self, key: &[u8]) -> Option<bool> {
         self.bloom.as_ref().map(|bloom| bloom.may_hold(key))
-    }
-
-    /// Becomes the exclusive writer until the result is dropped: one lock for many adds. Must not
-    /// overlap `add_concurrent`.
-    #[inline]
-    pub fn writer(&self) -> MemTableWriter<'_> {
-        let held = match &self.rep {
-            Rep::SkipList(list) => Held::SkipList(list, list.lock()),
-            Rep::Vector(vector) => Held::Vector(vector, vector.lock()),
-        };
-        #[cfg(debug_assertions)]
-        assert_eq!(self.concurrent_writers.load(Relaxed), 0, "exclusive and concurrent adds");
-        MemTableWriter { table: self, held }
     }
 
     /// Adds an entry; a `RangeDeletion` of `[key, value)` goes to the range tombstones. Must not
@@ -256,6 +255,7 @@ impl MemTable {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
+        debug_assert_eq!(self.guard_bytes, 0, "a guarded memtable takes no concurrent adds");
         let Rep::SkipList(list) = &self.rep else {
             return self.writer().add(seq, t, key, value);
         };
@@ -284,7 +284,7 @@ impl MemTable {
 
     /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.
     #[inline]
-    fn cut_dead_ranges(&self, t: ValueType, key: &[u8]) {
+    pub(crate) fn cut_dead_ranges(&self, t: ValueType, key: &[u8]) {
         if self.dead_ranges.any() && t != ValueType::Deletion {
             self.dead_ranges.cut(self.comparator(), UserKey::new(key));
         }
@@ -536,58 +536,6 @@ where
     f(entry.user_key(), seq, value_type, entry.value())
 }
 
-fn repeated() -> Error {
+pub(crate) fn repeated() -> Error {
     Error::new(ErrorKind::TryAgain, "key+seq exists")
-}
-
-enum Held<'a> {
-    SkipList(&'a SkipList, MutexGuard<'a, Exclusive>),
-    Vector(&'a VectorRep, MutexGuard<'a, vector::State>),
-}
-
-/// The exclusive right to add to a memtable.
-pub struct MemTableWriter<'a> {
-    table: &'a MemTable,
-    held: Held<'a>,
-}
-
-impl MemTableWriter<'_> {
-    /// As [`MemTable::add`].
-    ///
-    /// # Errors
-    /// As `MemTable::add`.
-    // Into its callers: they are few, and each insert pays for a call.
-    #[inline(always)]
-    pub fn add(
-        &mut self,
-        seq: SequenceNumber,
-        t: ValueType,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        debug_assert!(!self.table.immutable.load(Relaxed), "added to an immutable memtable");
-        if t == ValueType::RangeDeletion {
-            self.table.add_range_deletion(seq, key, value);
-            return Ok(());
-        }
-        check_lengths(key, value)?;
-        let t = if self.table.timestamp_size > 0 { self.table.take_timed(t, key) } else { t };
-        if let Some(bloom) = &self.table.bloom {
-            bloom.add(key);
-        }
-        let trailer = pack(seq, t as u8);
-        let held = &mut self.held;
-        let inserted = with_order!(self.table.comparator(), order => {
-            let target = Target::new(order, UserKey::new(key), trailer);
-            match held {
-                Held::SkipList(list, exclusive) => list.insert(order, exclusive, &target, value),
-                Held::Vector(vector, state) => {
-                    vector.append(state, &target, value);
-                    true
-                }
-            }
-        });
-        self.table.cut_dead_ranges(t, key);
-        if inserted { Ok(()) } else { Err(repeated()) }
-    }
 }

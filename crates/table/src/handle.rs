@@ -69,7 +69,7 @@ pub enum BlockKind {
     Properties,
     /// Names and handles of the meta blocks.
     MetaIndex,
-    /// Not in a table: a value of a blob file, in the cache.
+    /// A value in a record of the table; or one of a blob file, in the cache.
     Blob,
 }
 

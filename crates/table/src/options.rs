@@ -159,6 +159,8 @@ pub struct TableOptions {
     pub prepopulate_block_cache: PrepopulateBlockCache,
     /// Measure how much of the data blocks is used, with a bit per this many bytes; 0 turns it off.
     pub read_amp_bytes_per_bit: u32,
+    /// Data blocks in memory have a checksum, which each use compares.
+    pub block_protection: bool,
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
@@ -252,6 +254,7 @@ impl TableOptions {
         metadata_pinning: MetadataPinning::FALLBACK,
         prepopulate_block_cache: PrepopulateBlockCache::Disable,
         read_amp_bytes_per_bit: 0,
+        block_protection: false,
     };
 
     /// Checks that tables can be built with these settings.

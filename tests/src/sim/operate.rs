@@ -1,5 +1,6 @@
 //! What an operator does to a database while others work on it: moves files between levels, changes
-//! options, makes copies, pauses the background work, verifies, and closes it while others use it.
+//! options, makes copies, pauses the background work, aborts compactions, verifies, and closes it
+//! while others use it.
 //!
 //! A copy is judged like a read: it is one state that was there between the call and its end.
 //!
@@ -8,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db, ErrorKind, ReadOptions};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db, ErrorKind, ReadOptions, SubCode};
 use pumice_base::random::Rng;
 use pumice_env::FileSystem;
 use pumice_port::thread;
@@ -27,6 +28,13 @@ use crate::stores::pumice::options;
 pub fn once(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
     session.tally.add(Count::Ops, 1);
     let cf = rng.uniform(session.plan.families as u64) as usize;
+    // From a copy, so that these do not change what else is drawn.
+    let mut rare = rng.clone().fork();
+    match rare.uniform(6) {
+        0 => session.promote(cf, &mut rare)?,
+        1 => session.abort(&mut rare),
+        _ => {}
+    }
     match rng.uniform(24) {
         0..10 => session.change_level(cf, rng),
         10..13 => session.set_options(cf, rng),
@@ -67,6 +75,29 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Moves level 0 down as it is, if that may be.
+    fn promote(&self, cf: usize, rng: &mut Rng) -> Result<(), Stop> {
+        let family = &self.families[cf];
+        let files = self.db.property_int_cf(family, "rocksdb.num-files-at-level0").unwrap_or(0);
+        let level = 1 + rng.uniform(3) as i32;
+        let moved = self.db.promote_l0(family, level);
+        trace(format_args!("family {cf}: {files} files to {level}: {:?}", moved.as_ref().err()));
+        match moved {
+            Ok(()) => self.tally.add(Count::Promoted, u64::from(files > 0)),
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// No compaction runs for a while.
+    fn abort(&self, rng: &mut Rng) {
+        self.db.abort_all_compactions();
+        thread::sleep(Duration::from_micros(1 + rng.uniform(3000)));
+        self.db.resume_all_compactions();
+        self.tally.add(Count::Aborts, 1);
     }
 
     fn set_options(&self, cf: usize, rng: &mut Rng) -> Result<(), Stop> {
@@ -164,7 +195,8 @@ fn may_refuse_move(error: &pumice::Error) -> bool {
         || is_paused(error)
 }
 
-/// A manual compaction gave way to a pause.
+/// A manual compaction gave way to a pause, or was aborted with all others.
 pub fn is_paused(error: &pumice::Error) -> bool {
     error.to_string().contains("Manual compaction paused")
+        || error.subcode() == SubCode::CompactionAborted
 }

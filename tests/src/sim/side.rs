@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use pumice::{ColumnFamily, WriteBatch};
 use pumice_base::random::Rng;
 use pumice_testkit::Entry;
 
@@ -231,7 +232,44 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
         session.db.put_cf_opt(&options, &family, &key, &value)?;
         session.side.lock().acknowledge(&name, &key, options.sync);
     }
+    // From a copy, so that it does not change what else is drawn.
+    let mut rare = rng.clone().fork();
+    if session.plan.logging.has_wal() && rare.one_in(3) {
+        write_partly_logged(session, &name, &family, &mut rare)?;
+    }
     handles.lock().insert(name, family);
+    Ok(())
+}
+
+/// Writes a batch that is logged up to a point. What is behind the point is there until a crash or
+/// a close, and perhaps afterwards.
+fn write_partly_logged(
+    session: &Session,
+    name: &str,
+    family: &ColumnFamily,
+    rng: &mut Rng,
+) -> Result<(), Stop> {
+    let options = session.write_options(rng.one_in(2));
+    let issue = |count: u64| -> Vec<Entry> {
+        (0..count).map(|_| session.side.lock().issue(name)).collect()
+    };
+    let (logged, unlogged) = (issue(rng.uniform(3)), issue(1 + rng.uniform(2)));
+    let mut batch = WriteBatch::new();
+    logged.iter().for_each(|(key, value)| batch.put_cf(family, key, value));
+    batch.mark_wal_termination_point();
+    unlogged.iter().for_each(|(key, value)| batch.put_cf(family, key, value));
+    session.db.write_opt(&options, &mut batch)?;
+    for (key, _) in &logged {
+        session.side.lock().acknowledge(name, key, options.sync);
+    }
+    for (key, value) in &unlogged {
+        let found = session.db.get_cf(family, key)?;
+        if found.as_deref() != Some(value) {
+            let text = format!("{name}: a key behind the point is not there");
+            return Err(Failure::new(Kind::Wrong, text).into());
+        }
+    }
+    session.tally.add(Count::PartlyLogged, 1);
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 //! promises for that way (`testkit::serial`), and what is there after each crash
 //! (`transactions::ledger`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use pumice_testkit::oracle::Crash;
 use super::verdict::{Count, Failure, Kind, Tally};
 use super::world::{some_crash, trace};
 use crate::stores::Settings;
-use crate::transactions::actor::Actor;
+use crate::transactions::actor::{Actor, write_beside};
 use crate::transactions::crowd;
 use crate::transactions::ledger::{Contents, Ledger, Stage};
-use crate::transactions::{Base, Manner, PATIENT, Reads, family_of, key_bytes};
+use crate::transactions::{Base, Manner, PATIENT, Reads, beside_id, family_of, key_bytes};
 
 struct Life {
     rng: Rng,
@@ -60,6 +60,7 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     let (committed, refused) = life.ledger.counts();
     life.tally.add(Count::Transactions, committed);
     life.tally.add(Count::TransactionsRefused, refused);
+    life.tally.add(Count::CommittedBeside, life.ledger.committed_beside());
     lived.map_err(|failure| {
         let text = format!("{}\n{kind:?} {:?}", failure.text, life.manner);
         Failure { text, ..failure }
@@ -99,6 +100,7 @@ fn manner(kind: crowd::Kind, rng: &mut Rng) -> Manner {
         value_bytes_max: if rng.one_in(2) { 3000 } else { 60 },
         one_sync_in: 1 + rng.uniform(6),
         one_prepared_in: if locks { rng.uniform(4) } else { 0 },
+        one_beside_in: 3,
         one_expiring_in: if locks { rng.uniform(5) } else { 0 },
         expiration: 1 + rng.uniform(4) as i64,
         lock_timeout: if rng.one_in(3) { 1 + rng.uniform(20) as i64 } else { PATIENT },
@@ -212,7 +214,12 @@ impl Life {
             Base::Locks(db) => db.prepared_transactions().iter().map(|t| t.name()).collect(),
             Base::Checks(_) => Vec::new(),
         };
-        Ok(Contents { values, prepared })
+        let mut beside = BTreeSet::new();
+        for cf in &open.families {
+            let found = super::reads::scan(open.base.db(), cf, &ReadOptions::default(), false)?;
+            beside.extend(found.iter().filter_map(|(key, _)| beside_id(key)));
+        }
+        Ok(Contents { values, prepared, beside })
     }
 
     /// Ends what was prepared before.
@@ -226,6 +233,11 @@ impl Life {
                 self.ledger.at(&record, Stage::RollingBack);
                 transaction.rollback().map(|()| self.ledger.refused(record.id))
             } else {
+                // From a copy, so that it does not change what else is drawn.
+                if self.rng.clone().fork().one_in(3) {
+                    let set = write_beside(&self.ledger, &open.families, &transaction, record.id);
+                    set.map_err(|error| wrong(format!("a batch of the commit: {error}")))?;
+                }
                 self.ledger.at(&record, Stage::CommittingPrepared { durable: true });
                 // One that an open found is synced at its end.
                 transaction.commit().map(|()| self.ledger.committed(record, true))

@@ -99,6 +99,12 @@ pub enum Count {
     Refused,
     /// Compactions that ended with a move to another level.
     Moves,
+    /// Calls that moved level 0 down as it is.
+    Promoted,
+    /// Times that all compactions were aborted.
+    Aborts,
+    /// Batches that were logged up to a point.
+    PartlyLogged,
     /// Checkpoints that were judged.
     Copies,
     /// Times that a database was closed, or its last handle dropped, with others at work.
@@ -113,12 +119,14 @@ pub enum Count {
     TransactionsRefused,
     /// Prepared transactions that an open found.
     Prepared,
+    /// Transactions that were committed with a batch of the commit.
+    CommittedBeside,
     /// Operations on a simulated ring.
     RingOps,
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 25] = [
+pub const COUNTS: [(Count, &str); 29] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -136,6 +144,9 @@ pub const COUNTS: [(Count, &str); 25] = [
     (Count::Behind, "behind"),
     (Count::Refused, "refused"),
     (Count::Moves, "moves"),
+    (Count::Promoted, "promoted"),
+    (Count::Aborts, "aborts"),
+    (Count::PartlyLogged, "partly_logged"),
     (Count::Copies, "copies"),
     (Count::Closes, "closes"),
     (Count::Listings, "listings"),
@@ -143,6 +154,7 @@ pub const COUNTS: [(Count, &str); 25] = [
     (Count::Transactions, "transactions"),
     (Count::TransactionsRefused, "transactions_refused"),
     (Count::Prepared, "prepared"),
+    (Count::CommittedBeside, "committed_beside"),
     (Count::RingOps, "ring_ops"),
 ];
 

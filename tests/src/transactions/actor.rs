@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use pumice::{
     ColumnFamily, Cursor, Error, ReadOptions, Result, Store, Transaction, TransactionOptions,
-    WriteOptions,
+    WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_port::thread;
 use pumice_testkit::serial::{self, Stamp, Version, Write};
 
 use super::ledger::{Ledger, Stage};
-use super::{Base, Manner, PATIENT, Reads, family_of, key_bytes};
+use super::{Base, Manner, PATIENT, Reads, beside_id, beside_key, family_of, key_bytes};
 
 /// See the module head.
 pub struct Actor {
@@ -135,6 +135,10 @@ impl Actor {
         let mut cursor = Store::cursor(work.transaction, &work.read, cf)?;
         cursor.seek_to_first();
         while let Some(key) = cursor.key() {
+            if beside_id(key).is_some() {
+                cursor.next();
+                continue;
+            }
             let key = <[u8; 4]>::try_from(key)
                 .map_err(|_| Error::corruption("a key that nobody wrote"))?;
             let value =
@@ -185,6 +189,10 @@ impl Actor {
             transaction.rollback()?;
             self.ledger.rolled_back(&record, sync);
         } else {
+            // From a copy, so that it does not change what else is drawn.
+            if draws(&mut self.rng.clone().fork(), self.manner.one_beside_in) {
+                write_beside(&self.ledger, &self.families, transaction, record.id)?;
+            }
             self.ledger.at(&record, Stage::CommittingPrepared { durable: sync });
             transaction.commit()?;
             self.ledger.committed(record, sync);
@@ -210,6 +218,23 @@ impl Actor {
             _ => {}
         }
     }
+}
+
+/// Has the commit of a prepared transaction write a key of its own with it.
+///
+/// # Errors
+/// As [`Transaction::set_commit_time_batch`].
+pub fn write_beside(
+    ledger: &Ledger,
+    families: &[ColumnFamily],
+    transaction: &Transaction,
+    id: u64,
+) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put_cf(family_of(families, id as u32), beside_key(id), b"beside");
+    transaction.set_commit_time_batch(&batch)?;
+    ledger.commits_beside(id);
+    Ok(())
 }
 
 fn draws(rng: &mut Rng, one_in: u64) -> bool {

@@ -92,6 +92,7 @@ pub fn run(
         value_bytes_max: 200,
         one_sync_in: 50,
         one_prepared_in: if kind == Kind::Locks { 10 } else { 0 },
+        one_beside_in: 3,
         one_expiring_in: 0,
         expiration: 0,
         lock_timeout: PATIENT,

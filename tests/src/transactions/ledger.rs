@@ -12,6 +12,8 @@
 //! | committed | all of it; if it was not synced and the power failed perhaps nothing |
 //!
 //! Where a commit is gone nothing later is there either, and what was prepared is prepared again.
+//! What a commit writes beside the transaction is there if and only if the transaction is; it is
+//! not part of what was prepared.
 //!
 //! Thread safety: shared by all tasks of a run. Invariant: a transaction is in one stage or
 //! committed, never both.
@@ -60,6 +62,8 @@ struct State {
     /// Prepared ones whose rollback has returned and was not synced.
     rolled_back: BTreeMap<u64, Transaction>,
     refused: u64,
+    /// Those whose commit writes something beside them.
+    beside: BTreeSet<u64>,
 }
 
 /// See the module head.
@@ -77,6 +81,8 @@ pub struct Contents {
     pub values: BTreeMap<u32, Vec<u8>>,
     /// The names of the prepared transactions.
     pub prepared: Vec<Vec<u8>>,
+    /// The transactions of which something is there that their commits wrote beside them.
+    pub beside: BTreeSet<u64>,
 }
 
 impl Ledger {
@@ -121,6 +127,18 @@ impl Ledger {
         state.committed.push(Commit { transaction, durable, prepared });
     }
 
+    /// Its commit, if there is one, writes something beside it.
+    pub fn commits_beside(&self, id: u64) {
+        self.state.lock().beside.insert(id);
+    }
+
+    /// How many were committed with something beside them.
+    pub fn committed_beside(&self) -> u64 {
+        let state = self.state.lock();
+        let committed = state.committed.iter().map(|commit| commit.transaction.id);
+        committed.filter(|id| state.beside.contains(id)).count() as u64
+    }
+
     /// How many were committed, and how many ended without effect.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
@@ -159,6 +177,7 @@ impl Ledger {
         let survivors = state.survivors(found)?;
         state.check_prepared(crash, found, &survivors)?;
         state.check_committed(crash, found, &survivors)?;
+        state.check_beside(found, &survivors)?;
         state.forget_lost(found, &survivors);
         let open = std::mem::take(&mut state.open);
         for (id, (mut transaction, stage)) in open {
@@ -273,6 +292,19 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// What commits wrote beside transactions is there with them. Those that are gone begin anew.
+    fn check_beside(&mut self, found: &Contents, survivors: &BTreeSet<u64>) -> Result<(), String> {
+        self.beside.retain(|id| survivors.contains(id));
+        match self.beside.symmetric_difference(&found.beside).next() {
+            Some(id) => Err(format!(
+                "{id}: something beside it: {}, committed: {}",
+                found.beside.contains(id),
+                survivors.contains(id)
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Forgets what is gone, and who only read of it. What is prepared again is open again.

@@ -92,6 +92,8 @@ pub struct Manner {
     pub one_sync_in: u64,
     /// One in so many is prepared before its commit; 0: none.
     pub one_prepared_in: u64,
+    /// One in so many of those is committed with a batch of the commit; 0: none.
+    pub one_beside_in: u64,
     /// One in so many expires soon; 0: none.
     pub one_expiring_in: u64,
     /// Milliseconds until that.
@@ -103,6 +105,20 @@ pub struct Manner {
 /// The family of a key.
 pub fn family_of(families: &[ColumnFamily], key: u32) -> &ColumnFamily {
     &families[key as usize % families.len()]
+}
+
+/// What a transaction writes with a batch of its commit: a key of its own, longer than those that
+/// transactions read, which is never written again.
+pub fn beside_key(id: u64) -> [u8; 12] {
+    let mut key = *b"beside-key-0";
+    key[4..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+/// The transaction of a key that [`beside_key`] gave; None for other keys.
+pub fn beside_id(key: &[u8]) -> Option<u64> {
+    let id = key.strip_prefix(b"besi")?;
+    id.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// The bytes of a key.

@@ -75,6 +75,7 @@ fn other_value<S: OptionSet>(row: &OptionRow<S>) -> Option<String> {
     let value = match (row.name, row.type_name) {
         ("daily_offpeak_time_utc", _) => "23:00-01:00",
         (name, _) if name.ends_with("temperature") => "kWarm",
+        (name, _) if name.ends_with("protection_bytes_per_key") => "8",
         (_, "bool") if default == "true" => "false",
         (_, "bool") => "true",
         (_, "i32" | "u32" | "i64" | "u64" | "usize") => "7",

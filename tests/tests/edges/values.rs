@@ -41,8 +41,10 @@ impl Subject {
     }
 }
 
-/// Options that a life sets itself, because it could not run otherwise.
-const LEFT_OUT: &[&str] = &["create_if_missing", "create_missing_column_families"];
+/// Options that a life sets itself, because it could not run otherwise; and one with which it would
+/// lose what is in its logs.
+const LEFT_OUT: &[&str] =
+    &["create_if_missing", "create_missing_column_families", "best_efforts_recovery"];
 
 /// Every option that the engine obeys, and every member of those that have some.
 pub fn subjects() -> Vec<Subject> {

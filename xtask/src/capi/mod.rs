@@ -107,6 +107,9 @@ fn compile(root: &Path, wanted: &Wanted) -> Result<Made, String> {
     if let Some(soname) = &wanted.soname {
         command.env("PUMICE_CAPI_SONAME", soname);
     }
+    if wanted.profile == "dist" {
+        command.env("PUMICE_FOLD_CODE", "1");
+    }
     command.stderr(std::process::Stdio::inherit());
     let output = command.output().map_err(|e| format!("cargo: {e}"))?;
     if !output.status.success() {

@@ -14,8 +14,10 @@
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--bench stores [MEGABYTES]` | memory of small stores, and a restore |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
-//! | `--suite kafka`, `flink`, `spark`, `bookkeeper` | the tests of their stores, on both |
+//! | `--suite kafka`, `flink`, `bookkeeper` | the tests of their stores, on both |
+//! | `--suite spark`, `.. --only TEXT`, `.. --resume` | the same, in as many runs as it takes |
 //! | `--suite rheakv`, `.. --quick` | stores of RheaKV are killed, moved, replaced under load |
+//! | `--suite rheakv ours`, `rocksdb`, `mixed` | all of it with one mix of the libraries |
 //! | `--quick` | short forms of the tests and of RheaKV, with a library that is not optimised |
 //!
 //! `--profile NAME` builds with another profile than `dist`, `--no-build` takes the library that
@@ -36,6 +38,7 @@ mod leaks;
 mod own;
 mod pack;
 mod rheakv;
+mod scalatest;
 mod suites;
 
 use std::fs;
@@ -47,8 +50,9 @@ use crate::suite::target;
 
 const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
-    fuzz [--seed N]) | --bench [crossing | stores [MEGABYTES]] | --suite (kafka | flink | spark | \
-    bookkeeper | rheakv [--quick])] [--profile NAME | --no-build]";
+    fuzz [--seed N]) | --bench [crossing | stores [MEGABYTES]] | --suite (kafka | flink | \
+    bookkeeper | spark [--only TEXT] [--resume] | rheakv [--quick | \
+    ours | rocksdb | mixed])] [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
@@ -115,6 +119,13 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
         ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
         ["--suite", "rheakv"] => rheakv::run(root, rheakv::FULL),
         ["--suite", "rheakv", "--quick"] => rheakv::run(root, rheakv::QUICK),
+        ["--suite", "rheakv", mix] => {
+            rheakv::run(root, rheakv::part(mix).ok_or_else(|| USAGE.to_string())?)
+        }
+        ["--suite", "spark", rest @ ..] => {
+            let pick = scalatest::Pick::new(rest).ok_or_else(|| USAGE.to_string())?;
+            scalatest::run(root, library, &pick)
+        }
         ["--suite", name] => suites::run(root, name),
         _ => Err(USAGE.to_string()),
     }
@@ -171,6 +182,9 @@ fn library(root: &Path, made_by: Made<'_>) -> Result<PathBuf, String> {
 fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root).args(["build", "--quiet", "--package", "pumice-jni", "--lib"]);
+    if profile == "dist" {
+        command.env("PUMICE_FOLD_CODE", "1");
+    }
     execute(command.args(["--profile", profile]))?;
     let made = target(root).join(profile).join(LIBRARY);
     let folder = target(root).join("jni");

@@ -31,26 +31,33 @@ pub struct Extent {
     kills: u64,
     transfers: u64,
     seconds: u64,
-    /// Whose libraries the three stores have.
-    mixes: &'static [[Way; 3]],
+    mixes: &'static [Mix],
 }
 
-const OURS: [Way; 3] = [Way::Property; 3];
+/// Whose libraries the three stores have, by a name.
+type Mix = (&'static str, [Way; 3]);
+
+static MIXES: [Mix; 3] = [
+    ("ours", [Way::Property; 3]),
+    ("rocksdb", [Way::Theirs; 3]),
+    ("mixed", [Way::Property, Way::Theirs, Way::Property]),
+];
 
 /// All of it.
-pub const FULL: Extent = Extent {
-    kills: 30,
-    transfers: 30,
-    seconds: 600,
-    mixes: &[OURS, [Way::Theirs; 3], [Way::Property, Way::Theirs, Way::Property]],
-};
+pub const FULL: Extent = Extent { kills: 30, transfers: 30, seconds: 600, mixes: &MIXES };
 /// What is run with the project's own tests.
 pub const QUICK: Extent = Extent {
     kills: 2,
     transfers: 1,
     seconds: 0,
-    mixes: &[[Way::Property, Way::Theirs, Way::Property]],
+    mixes: &[("mixed", [Way::Property, Way::Theirs, Way::Property])],
 };
+
+/// All of it with one mix of libraries.
+pub fn part(name: &str) -> Option<Extent> {
+    let at = MIXES.iter().position(|mix| mix.0 == name)?;
+    Some(Extent { mixes: &MIXES[at..=at], ..FULL })
+}
 
 /// Runs it.
 pub fn run(root: &Path, extent: Extent) -> Result<(), String> {
@@ -66,8 +73,8 @@ pub fn run(root: &Path, extent: Extent) -> Result<(), String> {
     execute(compile.arg(root.join("crates/jni/tests/java/rheakv/Rhea.java")))?;
     path.insert(0, classes);
     let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    for (number, ways) in extent.mixes.iter().enumerate() {
-        let work = harness::work(root, &format!("rheakv-{number}"))?;
+    for (name, ways) in extent.mixes {
+        let work = harness::work(root, &format!("rheakv-{name}"))?;
         let mut cluster = Cluster::new(root, &path, *ways, work)?;
         let done = series(&mut cluster, extent, seed);
         done.map_err(|e| format!("{ways:?}, {SEED}={seed}: {e}"))?;

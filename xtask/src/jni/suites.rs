@@ -1,5 +1,6 @@
 //! `--suite NAME`: tests that others wrote, unmodified, from their jars on Maven Central, on
-//! RocksDB's library and on ours. Ours may fail what RocksDB's fails, and nothing else.
+//! RocksDB's library and on ours. Ours may fail what RocksDB's fails, and nothing else. Spark's run
+//! in `scalatest`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,78 +15,51 @@ use crate::suite::target;
 pub struct Suite {
     /// Its name, and that of its list of jars in `crates/jni/tests/suites`.
     name: &'static str,
-    runner: Runner,
+    /// What of it JUnit's console is to run.
+    select: &'static [&'static str],
     /// What the virtual machine is told.
     settings: &'static [&'static str],
 }
 
-/// What runs it, and what of it is run.
-#[derive(Clone, Copy)]
-enum Runner {
-    /// JUnit's console, with its arguments.
-    JUnit(&'static [&'static str]),
-    /// ScalaTest, with classes of this package.
-    ScalaTest(&'static str, &'static [&'static str]),
-}
-
 /// The suites.
-pub const ALL: [Suite; 4] = [
+pub const ALL: [Suite; 3] = [
     // Kafka Streams' state stores and its test driver.
     Suite {
         name: "kafka",
-        runner: Runner::JUnit(&[
+        select: &[
             "--select-package=org.apache.kafka.streams.state",
             "--select-class=org.apache.kafka.streams.TopologyTestDriverTest",
             "--include-classname=.*Test",
-        ]),
+        ],
         settings: &[],
     },
     // Flink's state backend, with TTL, incremental checkpoints and rescaling.
     Suite {
         name: "flink",
-        runner: Runner::JUnit(&[
+        select: &[
             "--select-class=org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendTest",
             "--select-class=org.apache.flink.state.rocksdb.RocksDBStateBackendConfigTest",
-        ]),
+        ],
         settings: &[],
     },
     // BookKeeper's ledger storage: its indexes, their conversion and rebuild.
     Suite {
         name: "bookkeeper",
-        runner: Runner::JUnit(&[
+        select: &[
             "--select-package=org.apache.bookkeeper.bookie.storage.ldb",
             // Another log, not another store; each of its tests keeps a gigabyte.
             "--exclude-classname=.*DirectEntryLogger.*",
             "--include-classname=.*Test",
-        ]),
+        ],
         // As its own build has them: names of bookies have no zone, each storage takes 32 MiB.
         settings: &["-Djava.net.preferIPv4Stack=true", "-XX:MaxDirectMemorySize=6g"],
-    },
-    // Spark's state store of streams: changelogs, checkpoints, failures of either.
-    Suite {
-        name: "spark",
-        runner: Runner::ScalaTest(
-            "org.apache.spark.sql.execution.streaming.state",
-            &[
-                "RocksDBSuite",
-                "RocksDBStateStoreSuite",
-                "RocksDBStateStoreIntegrationSuite",
-                "RocksDBCheckpointFailureInjectionSuite",
-                "RocksDBStateStoreLockHardeningSuite",
-                "RocksDBStateStoreRowChecksumSuite",
-                "RocksDBLineageSuite",
-                "RocksDBStateEncoderSuite",
-                "RocksDBTimestampEncoderOperationsSuite",
-            ],
-        ),
-        settings: &[],
     },
 ];
 
 /// Runs the suite of that name.
 pub fn run(root: &Path, name: &str) -> Result<(), String> {
     let suite = ALL.iter().find(|suite| suite.name == name);
-    let suite = suite.ok_or_else(|| format!("no suite {name}: {}", names()))?;
+    let suite = suite.ok_or_else(|| format!("no suite {name}: {}, spark, rheakv", names()))?;
     let folder = target(root).join("jni").join(name);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     harness::compile(root)?;
@@ -133,41 +107,6 @@ pub fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, Stri
     Ok(path.trim().to_string())
 }
 
-/// What Spark reaches into.
-const OPENED: [&str; 9] = [
-    "java.lang",
-    "java.lang.invoke",
-    "java.lang.reflect",
-    "java.io",
-    "java.net",
-    "java.nio",
-    "java.util",
-    "java.util.concurrent",
-    "sun.nio.ch",
-];
-
-impl Runner {
-    /// Has the tests run, and their reports written.
-    fn add_to(self, command: &mut Command, reports: &Path) {
-        match self {
-            Runner::JUnit(select) => {
-                command.arg("org.junit.platform.console.ConsoleLauncher");
-                command.arg("execute").args(select).arg("--details=none");
-                command.arg(format!("--reports-dir={}", reports.display()));
-            }
-            Runner::ScalaTest(package, classes) => {
-                for opened in OPENED {
-                    command.arg(format!("--add-opens=java.base/{opened}=ALL-UNNAMED"));
-                }
-                command.args(["org.scalatest.tools.Runner", "-oW", "-u"]).arg(reports);
-                for class in classes {
-                    command.arg("-s").arg(format!("{package}.{class}"));
-                }
-            }
-        }
-    }
-}
-
 /// What a run of tests says.
 struct Outcome {
     run: usize,
@@ -199,7 +138,9 @@ fn tests(
     command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
     command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks).args(suite.settings);
     command.current_dir(&reports);
-    suite.runner.add_to(&mut command, &reports);
+    command.arg("org.junit.platform.console.ConsoleLauncher").arg("execute");
+    command.args(suite.select).arg("--details=none");
+    command.arg(format!("--reports-dir={}", reports.display()));
     // Its exit code says that some failed, which the reports say better.
     let status = command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
     status.map_err(|e| format!("java: {e}"))?;

@@ -225,6 +225,25 @@ pub trait BenchDb: Send + Sync + 'static {
     }
     /// An iterator; bounds are optional (lower inclusive, upper exclusive).
     fn cursor(&self, settings: &ReadSettings, bounds: [Option<&[u8]>; 2]) -> Result<Self::Cursor>;
+    /// Scans these ranges of keys, each from its first key to before its second, one after the
+    /// other; `see` gets the entries.
+    fn multi_scan(
+        &self,
+        settings: &ReadSettings,
+        ranges: &[(Vec<u8>, Vec<u8>)],
+        see: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        for (begin, end) in ranges {
+            let mut cursor = self.cursor(settings, [None, Some(end)])?;
+            cursor.seek(begin);
+            while cursor.valid() {
+                see(cursor.key(), cursor.value());
+                cursor.next();
+            }
+            cursor.status()?;
+        }
+        Ok(())
+    }
     /// How many column families there are; grows in fills with hot ones only.
     fn families(&self) -> usize;
     /// Creates column families until there are `total`.

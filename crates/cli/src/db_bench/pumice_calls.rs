@@ -4,11 +4,11 @@
 
 use super::engine::{self, Hits, Result};
 use super::families::Families;
-use super::pumice_engine::{PumiceDb, text};
+use super::pumice_engine::{PumiceDb, read_options, text};
 use super::user_times::{ReadTimes, UserTimes};
 use pumice::{
-    ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, ReadOptions, WriteBatch,
-    WriteOptions,
+    ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, RangeOpt, ReadOptions,
+    WriteBatch, WriteOptions,
 };
 use std::sync::Arc;
 
@@ -251,5 +251,42 @@ impl engine::Cursor for PumiceCursor {
     }
     fn status(&self) -> Result<()> {
         self.cursor.status().map_err(text)
+    }
+}
+
+/// Scans ranges of the default column family; see [`engine::BenchDb::multi_scan`].
+pub fn multi_scan(
+    db: &Db,
+    options: &ReadOptions,
+    ranges: &[(Vec<u8>, Vec<u8>)],
+    see: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    let range = |(start, limit): &(Vec<u8>, Vec<u8>)| RangeOpt {
+        start: Some(start.clone()),
+        limit: Some(limit.clone()),
+    };
+    let (cf, ranges) = (db.default_column_family(), ranges.iter().map(range).collect());
+    for scan in db.multi_scan(options, cf, ranges, false).map_err(text)? {
+        for entry in scan.map_err(text)? {
+            let (key, value) = entry.map_err(text)?;
+            see(&key, &value);
+        }
+    }
+    Ok(())
+}
+
+impl PumiceDb {
+    /// What cursors are made with.
+    pub(super) fn scan_options(
+        &self,
+        settings: &engine::ReadSettings,
+        bounds: [Option<&[u8]>; 2],
+    ) -> ReadOptions {
+        let times = self.times.as_ref();
+        ReadOptions {
+            snapshot: settings.snapshot.then(|| self.db.snapshot()),
+            timestamp: times.map(|times| ReadTimes::new(times).next().to_vec()),
+            ..read_options(settings, bounds)
+        }
     }
 }

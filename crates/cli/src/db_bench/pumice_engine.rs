@@ -12,12 +12,12 @@ use super::families::Families;
 use super::flags::Flags;
 use super::integers::Uint64Comparator;
 use super::open_and_compact;
-use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
+use super::pumice_calls::{self, PumiceCursor, PumiceReader, PumiceWriter};
 use super::pumice_transactions::{self, Base};
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
-use super::user_times::{ReadTimes, UserTimes};
+use super::user_times::UserTimes;
 use pumice::options::{CompactionServiceOptionsOverride, FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
 use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
@@ -439,12 +439,17 @@ impl BenchDb for PumiceDb {
         settings: &engine::ReadSettings,
         bounds: [Option<&[u8]>; 2],
     ) -> Result<PumiceCursor> {
-        let mut options = read_options(settings, bounds);
-        options.snapshot = settings.snapshot.then(|| self.db.snapshot());
-        let times = self.times.as_ref();
-        options.timestamp = times.map(|times| ReadTimes::new(times).next().to_vec());
-        let cursor = self.db.cursor_opt(&options).map_err(text)?;
+        let cursor = self.db.cursor_opt(&self.scan_options(settings, bounds)).map_err(text)?;
         Ok(PumiceCursor { cursor })
+    }
+
+    fn multi_scan(
+        &self,
+        settings: &engine::ReadSettings,
+        ranges: &[(Vec<u8>, Vec<u8>)],
+        see: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        pumice_calls::multi_scan(&self.db, &self.scan_options(settings, [None, None]), ranges, see)
     }
 
     fn flush(&self) -> Result<()> {
@@ -558,7 +563,7 @@ fn write_options(settings: engine::WriteSettings) -> WriteOptions {
     }
 }
 
-fn read_options(
+pub(super) fn read_options(
     settings: &engine::ReadSettings,
     [lower, upper]: [Option<&[u8]>; 2],
 ) -> ReadOptions {

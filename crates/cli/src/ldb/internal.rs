@@ -3,6 +3,8 @@
 //! Reads the files themselves and not through the database, so that no older version is hidden: the
 //! entries of the logs are sorted in memory, tables are walked, and the smallest key comes first.
 //! Entries that a newer range deletion covers are left out, as RocksDB's merging iterator does.
+//! Of keys with timestamps they stay, since earlier times see them.
+//! Where tables lack the timestamps of keys their entries have the oldest one.
 
 use super::data::no_words;
 use super::manifest::{Family, ManifestState, current_manifest};
@@ -14,7 +16,7 @@ use pumice::{BatchRecord, Db, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, internal_key, seek_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Comparator, InternalKeyComparator, Result, ValueType};
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_manifest::FileMetaData;
@@ -44,11 +46,8 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     else {
         return Err(format!("Non-existing column family {}", it.family));
     };
-    if family.version.is_stripped() {
-        return Err("idump of a column family whose tables have lost the timestamps of keys".into());
-    }
     let mut sources = Sources::open(&*fs, &it.db, *id, family).map_err(failure)?;
-    let order = family.version.comparator().clone();
+    let order = InternalKeyComparator::new(family.version.time_order().clone());
     let from = from.map(|key| order.user.at_newest(&key));
     to = to.map(|key| order.user.at_newest(&key));
     sources.start(from.as_deref(), &order);
@@ -85,9 +84,66 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     Ok(())
 }
 
+/// The entries of a table, with the keys of their column family.
+struct TableEntries {
+    table: TableIter,
+    /// Bytes of the timestamp that the table's keys lack.
+    lacking: usize,
+    /// The present key with it.
+    padded: Vec<u8>,
+}
+
+impl TableEntries {
+    fn new(table: TableIter, lacking: usize) -> Self {
+        TableEntries { table, lacking, padded: Vec::new() }
+    }
+    fn valid(&self) -> bool {
+        self.table.valid()
+    }
+    fn status(&self) -> Result<()> {
+        self.table.status()
+    }
+    fn key(&self) -> InternalKey<'_> {
+        match self.lacking {
+            0 => self.table.key(),
+            _ => InternalKey::new(&self.padded),
+        }
+    }
+    fn value(&self) -> &[u8] {
+        self.table.value()
+    }
+    /// Moves to the first entry, or to the first one of the key `from` or after it.
+    fn start(&mut self, from: Option<UserKey<'_>>) {
+        match from {
+            None => self.table.seek_to_first(),
+            Some(from) => {
+                let bare = &from.as_bytes()[..from.len().saturating_sub(self.lacking)];
+                self.table.seek(InternalKey::new(&seek_key(bare, MAX_SEQUENCE)));
+            }
+        }
+        self.pad();
+    }
+    fn next(&mut self) {
+        self.table.next();
+        self.pad();
+    }
+    fn pad(&mut self) {
+        if self.lacking == 0 || !self.table.valid() {
+            return;
+        }
+        let key = self.table.key();
+        self.padded.clear();
+        self.padded.extend_from_slice(key.user_key().as_bytes());
+        self.padded.resize(self.padded.len() + self.lacking, 0);
+        self.padded.extend_from_slice(&key.trailer().to_le_bytes());
+    }
+}
+
 /// Everything that has entries of one column family.
 struct Sources {
-    tables: Vec<TableIter>,
+    tables: Vec<TableEntries>,
+    /// The order of the keys in tables.
+    table_order: Comparator,
     /// Entries of the logs, in order, and the place in them.
     logged: Vec<(Vec<u8>, Vec<u8>)>,
     next_logged: usize,
@@ -103,13 +159,18 @@ enum Found {
 
 impl Sources {
     fn open(fs: &dyn FileSystem, db: &Path, id: u32, family: &Family) -> Result<Sources> {
-        let order = family.version.comparator().clone();
+        let in_tables = family.version.comparator().clone();
+        let order = InternalKeyComparator::new(family.version.time_order().clone());
+        let lacking = match family.version.is_stripped() {
+            true => order.user.timestamp_size(),
+            false => 0,
+        };
         let (mut tables, mut tombstones) = (Vec::new(), Vec::new());
         for (level, meta) in family.version.all_files() {
             let file =
                 fs.open_random(&filename::TableDirs::of(db).table(meta.path_id, meta.number))?;
             let context = TableReadContext {
-                comparator: order.clone(),
+                comparator: in_tables.clone(),
                 file_number: meta.number,
                 level: level as i32,
                 largest_seqno: meta.largest_seq,
@@ -118,41 +179,42 @@ impl Sources {
             };
             let table: Arc<Table> = Table::open(context, file, meta.file_size)?;
             tombstones.extend(table.range_tombstones().map(|list| (Some(Arc::clone(meta)), list)));
-            tables.push(table.iter(&TableReadOptions::default()));
+            tables.push(TableEntries::new(table.iter(&TableReadOptions::default()), lacking));
         }
         let (mut logged, mut deleted) = (Vec::new(), Vec::new());
         for name in fs.list(db)? {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
                 && number >= family.log_number
             {
-                read_log(fs, db, number, id, &mut logged, &mut deleted)?;
+                read_log(fs, db, number, (id, &order.user), &mut logged, &mut deleted)?;
             }
         }
         logged.sort_by(|a, b| order.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
         tombstones.push((None, Arc::new(FragmentedTombstones::build(deleted, &order.user))));
-        Ok(Sources { tables, logged, next_logged: 0, tombstones })
+        Ok(Sources { tables, table_order: in_tables.user, logged, next_logged: 0, tombstones })
     }
 
     /// A newer range deletion covers the entry `key`.
     fn deleted(&self, key: InternalKey<'_>, order: &InternalKeyComparator) -> bool {
         let (sequence, user) = (key.sequence(), key.user_key());
-        self.tombstones.iter().any(|(file, list)| {
-            list.max_covering_seq(&order.user, user, MAX_SEQUENCE) > sequence
-                && file.as_ref().is_none_or(|file| inside_file(&order.user, user, file))
+        let in_tables = match self.table_order.timestamp_size() {
+            0 => order.user.without_timestamp(user),
+            _ => user,
+        };
+        self.tombstones.iter().any(|(file, list)| match file {
+            None => list.max_covering_seq(&order.user, user, MAX_SEQUENCE) > sequence,
+            Some(file) => {
+                list.max_covering_seq(&self.table_order, in_tables, MAX_SEQUENCE) > sequence
+                    && inside_file(&self.table_order, in_tables, file)
+            }
         })
     }
 
     /// Places every source at `from`, or at its beginning.
     fn start(&mut self, from: Option<&[u8]>, order: &InternalKeyComparator) {
-        let target = from.map(|key| seek_key(key, MAX_SEQUENCE));
-        for table in &mut self.tables {
-            match &target {
-                Some(target) => table.seek(InternalKey::new(target)),
-                None => table.seek_to_first(),
-            }
-        }
+        let from = from.map(UserKey::new);
+        self.tables.iter_mut().for_each(|table| table.start(from));
         if let Some(from) = from {
-            let from = UserKey::new(from);
             self.next_logged = self.logged.partition_point(|(key, _)| {
                 order.user.compare(InternalKey::new(key).user_key(), from) == Ordering::Less
             });
@@ -213,7 +275,7 @@ fn read_log(
     fs: &dyn FileSystem,
     db: &Path,
     number: u64,
-    id: u32,
+    (id, order): (u32, &Comparator),
     out: &mut Vec<(Vec<u8>, Vec<u8>)>,
     deleted: &mut Vec<RangeTombstone>,
 ) -> Result<()> {
@@ -228,15 +290,26 @@ fn read_log(
             let BatchRecord::Entry { column_family, value_type, key, value } = entry? else {
                 continue;
             };
+            let sizes = reader.timestamp_sizes().iter().find(|(family, _)| *family == id);
+            let size = sizes.map_or(0, |(_, size)| usize::from(*size));
+            if column_family == id && size != order.timestamp_size() {
+                return Err(Error::not_supported(format!(
+                    "log {number} has keys with timestamps of {size} bytes, of a column family \
+                     that now has {} bytes: open the database first",
+                    order.timestamp_size()
+                )));
+            }
             if column_family == id && value_type == ValueType::RangeDeletion {
-                deleted.push(RangeTombstone {
-                    start: key.to_vec(),
-                    end: value.to_vec(),
-                    seq: sequence,
-                    time: Vec::new(),
-                });
+                let (start, end) = (UserKey::new(key), UserKey::new(value));
+                deleted.push(RangeTombstone::of_stored(order, start, end, sequence));
             } else if column_family == id {
-                out.push((internal_key(key, sequence, value_type), value.to_vec()));
+                let stored = match value_type {
+                    ValueType::Deletion if order.timestamp_size() > 0 => {
+                        ValueType::DeletionWithTimestamp
+                    }
+                    other => other,
+                };
+                out.push((internal_key(key, sequence, stored), value.to_vec()));
             }
             sequence += 1;
         }

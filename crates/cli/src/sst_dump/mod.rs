@@ -389,6 +389,7 @@ pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let context = TableReadContext {
         comparator: InternalKeyComparator::new(comparator),
         file_number: number,
+        raw_indexes: true,
         ..TableReadContext::default()
     };
     Table::open(context, file, size)

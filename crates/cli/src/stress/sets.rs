@@ -18,6 +18,7 @@ pub type Setting = (String, String);
 
 /// Options that this test can not take, and why.
 pub const REFUSED: &[(&str, &str)] = &[
+    ("best_efforts_recovery", "it does not recover the logs"),
     ("comparator", "the test's keys are in the order of their bytes"),
     ("compaction_options_fifo", "FIFO must not delete what the test expects"),
     ("create_if_missing", "the test creates its database once"),
@@ -48,6 +49,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("WAL_ttl_seconds", &["0", "1"]),
     ("blob_compression_type", &["kNoCompression", "kLZ4Compression", "kZSTD"]),
     ("blob_garbage_collection_force_threshold", &["0.5", "1"]),
+    ("block_protection_bytes_per_key", &["0", "1", "8"]),
     ("bottommost_compression", &["kDisableCompressionOption", "kNoCompression", "kZSTD"]),
     ("bottommost_compression_opts", &["{enabled=true;max_dict_bytes=4096;}", "{enabled=false;}"]),
     ("checksum", &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]),
@@ -64,12 +66,14 @@ const VALUES: &[(&str, &[&str])] = &[
     ("max_total_wal_size", &["0", "65536", "1048576"]),
     ("memtable_factory", &["skip_list", "skip_list:16", "vector"]),
     ("memtable_max_range_deletions", &["0", "1", "16"]),
+    ("memtable_protection_bytes_per_key", &["0", "1", "8"]),
     ("merge_operator_failure_scope", &["kDefault", "kTryMerge", "kMustMerge"]),
     (
         "metadata_cache_options",
         &["{}", "{unpartitioned_pinning=kAll;partition_pinning=kFlushedAndSimilar;}"],
     ),
     ("periodic_compaction_seconds", &["0", "1", "18446744073709551614"]),
+    ("read_triggered_compaction_threshold", &["0", "0.001"]),
     ("recycle_log_file_num", &["0", "1", "3"]),
     ("sst_partitioner_factory", &["nullptr", "{id=SstPartitionerFixedPrefixFactory;length=2;}"]),
     ("stats_dump_period_sec", &["0", "1"]),

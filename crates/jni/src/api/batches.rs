@@ -304,3 +304,32 @@ fn tell_marker(
         other => Err(missing(&format!("a handler of markers of kind {other:?}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of RocksDB's `ContentFlags`.
+    #[test]
+    fn flags_are_those_of_the_updates_before_the_point() {
+        let mut updates = WriteBatch::new();
+        let mut seen = vec![content_flags(&updates, 0).expect("well-formed")];
+        let steps: [fn(&mut WriteBatch); 6] = [
+            |updates| updates.put("a", "1"),
+            |updates| updates.delete("b"),
+            |updates| updates.single_delete("c"),
+            |updates| updates.merge("d", "1"),
+            |updates| updates.delete_range("e", "f"),
+            |updates| updates.put_entity("g", [("column", "1")]),
+        ];
+        for step in steps {
+            step(&mut updates);
+            // What only tells readers of the log something is no update.
+            updates.put_log_data(b"blob");
+            seen.push(content_flags(&updates, updates.count()).expect("well-formed"));
+        }
+        let new: Vec<i64> = seen.windows(2).map(|pair| pair[1] ^ pair[0]).collect();
+        assert_eq!(new, [1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 9, 1 << 12]);
+        assert_eq!(content_flags(&updates, 2).expect("well-formed"), seen[2]);
+    }
+}

@@ -2,9 +2,10 @@
 //!
 //! An object is one that has a store (`Fields`); the place is that of the property in its class.
 
+use jni_sys::JNIEnv;
 use pumice_binding::store::Fields;
 
-use super::call::{Failure, Result};
+use super::call::{Failure, Result, enter};
 use super::handle::{self, Held};
 use crate::objects::Values;
 
@@ -27,31 +28,49 @@ fn is_another(found: &str, class: &str) -> Failure {
     Failure::Status(pumice::Error::invalid_argument(text))
 }
 
-/// The bits of the number at `place`.
+/// The native method `method`: the bits of the number at `place`. 0 where it throws, as the handle
+/// is none of that kind.
 ///
-/// # Errors
-/// The handle is none of that kind.
+/// # Safety
+/// Invariant 1 of `ffi`.
 #[inline(never)] // As all here: hundreds of functions call it, and none is called often.
-pub fn get<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<u64> {
-    Ok(object::<T>(handle, class)?.store().number(place))
+pub unsafe fn get<T: Held + Fields>(
+    raw: *mut JNIEnv,
+    method: &str,
+    handle: i64,
+    (class, place): (&str, usize),
+) -> u64 {
+    let number = || Ok(object::<T>(handle, class)?.store().number(place));
+    // SAFETY: the caller's promise.
+    unsafe { enter::<u64>(raw, method, |_| number()) }
 }
 
-/// Sets the number at `place`.
+/// The native method `method`: sets the number at `place`.
 ///
-/// # Errors
-/// As [`get`].
+/// # Safety
+/// Invariant 1 of `ffi`.
 #[inline(never)]
-pub fn set<T: Held + Fields>(handle: i64, class: &str, place: usize, bits: u64) -> Result<()> {
-    let object = object::<T>(handle, class)?;
-    object.store_mut().set_number(place, bits);
-    object.changed();
-    Ok(())
+pub unsafe fn set<T: Held + Fields>(
+    raw: *mut JNIEnv,
+    method: &str,
+    handle: i64,
+    (class, place): (&str, usize),
+    bits: u64,
+) {
+    let set = || {
+        let object = object::<T>(handle, class)?;
+        object.store_mut().set_number(place, bits);
+        object.changed();
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { enter::<()>(raw, method, |_| set()) }
 }
 
 /// The text at `place`.
 ///
 /// # Errors
-/// As [`get`].
+/// The handle is none of that kind.
 #[inline(never)]
 pub fn get_text<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<String> {
     let text = object::<T>(handle, class)?.store().text_with_zero(place);
@@ -62,7 +81,7 @@ pub fn get_text<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Res
 /// Sets the text at `place`.
 ///
 /// # Errors
-/// As [`get`].
+/// As [`get_text`].
 #[inline(never)]
 pub fn set_text<T: Held + Fields>(handle: i64, class: &str, name: &str, text: &str) -> Result<()> {
     let object = object::<T>(handle, class)?;
@@ -89,7 +108,7 @@ pub fn create(class: &str) -> i64 {
 /// Ends an object.
 ///
 /// # Errors
-/// As [`get`].
+/// As [`get_text`].
 #[inline(never)]
 pub fn end<T: Held>(handle: i64) -> Result<()> {
     drop(handle::take::<T>(handle)?);

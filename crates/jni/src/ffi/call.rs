@@ -56,7 +56,7 @@ macro_rules! nothing {
         }
     )+};
 }
-nothing!(() = (), bool = false, i8 = 0, i16 = 0, i32 = 0, i64 = 0, f64 = 0.0);
+nothing!(() = (), bool = false, i8 = 0, i16 = 0, i32 = 0, i64 = 0, u64 = 0, f64 = 0.0);
 nothing!(jobject = std::ptr::null_mut());
 
 /// Runs a native method.

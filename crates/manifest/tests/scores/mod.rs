@@ -35,6 +35,7 @@ fn show_marks(version: &Version, command: &Command) -> String {
     let rules = MarkRules {
         reclaim_seconds: None,
         blob_garbage: None,
+        reads_per_byte: 0.0,
         oldest_snapshot: argument("snapshot"),
         now: argument("now"),
         bottommost_delay: argument("delay"),

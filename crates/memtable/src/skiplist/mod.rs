@@ -164,7 +164,7 @@ impl SkipList {
         mut at_level: impl FnMut(usize, Node),
     ) -> Position {
         if levels <= INDEX_LEVEL + 1
-            && let Some(start) = self.index.search(target.prefix)
+            && let Some(start) = self.index.search(order, target)
         {
             // Near the target, unless many keys of one prefix, or many inserts at one place since
             // the index was built, lie between.
@@ -365,10 +365,11 @@ impl SkipList {
         // SAFETY: called with the head and with nodes reached on that level.
         let next = |node| unsafe { link(node, INDEX_LEVEL) }.next.load(Acquire);
         let bytes = self.index.advance(
-            entries,
-            to_usize(INDEX_STRIDE),
+            order,
+            (entries, to_usize(INDEX_STRIDE)),
             || next(self.head),
-            |node| (self.entry(node).prefix(order), next(node)),
+            |node| self.entry(node).user_key(),
+            next,
         );
         if bytes > 0 {
             self.arena.charge(bytes);

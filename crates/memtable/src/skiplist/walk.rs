@@ -143,7 +143,7 @@ impl SkipList {
     pub(crate) fn warm<O: KeyOrder>(&self, order: O, targets: &[Target<'_>]) {
         let mut walks = [const { None }; WARMED_MAX];
         let mut starts = [None; WARMED_MAX];
-        self.index.search_together(targets, &mut starts[..targets.len()]);
+        self.index.search_together(order, targets, &mut starts[..targets.len()]);
         for (walk, start) in walks.iter_mut().zip(starts) {
             *walk = start.map(|start| Walk::new(start, INDEX_LEVEL));
         }

@@ -346,9 +346,10 @@ pub(super) fn merged_value(
         let text = "Merge operator must be set for column family";
         return Err(Error::invalid_argument(text));
     };
-    let operands: Vec<Vec<u8>> = operands.iter().rev().map(|operand| operand.to_vec()).collect();
+    let operands: Vec<&[u8]> = operands.iter().rev().copied().collect();
     let plain = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
-    let value = full_merge(Some(&*operator), key, plain, &operands)?;
+    let key = cf.data.key_forms().timeless_of_bare(key);
+    let value = full_merge(Some(&*operator), &key, plain, &operands)?;
     stored_merge(base, value)
 }
 

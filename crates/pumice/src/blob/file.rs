@@ -18,6 +18,7 @@ use pumice_table::blob::format::{
 };
 use pumice_table::blob::index::BlobIndex;
 
+use crate::blob::record_key::RecordKey;
 use crate::stats::{HistogramKind, Record, Statistics};
 
 /// Buffers above this are not kept.
@@ -126,7 +127,7 @@ impl BlobFile {
     /// Corruption; I/O.
     pub fn read(
         &self,
-        key: &[u8],
+        key: &RecordKey<'_>,
         index: &BlobIndex,
         verify: bool,
         out: &mut Vec<u8>,
@@ -156,7 +157,7 @@ impl BlobFile {
 
     /// The place of the record lies between header and footer, and the value is stored as the file
     /// says.
-    fn check(&self, key: &[u8], index: &BlobIndex) -> Result<()> {
+    fn check(&self, key: &RecordKey<'_>, index: &BlobIndex) -> Result<()> {
         let first = (HEADER_LEN + RECORD_HEADER_LEN + key.len()) as u64;
         let end = index.offset.checked_add(index.size);
         if index.offset < first || end.is_none_or(|end| end > self.records_end) {
@@ -187,7 +188,12 @@ impl BlobFile {
     }
 
     /// Reads the record into `buffer` and checks it; returns where in it the value begins.
-    fn read_record(&self, key: &[u8], index: &BlobIndex, buffer: &mut Vec<u8>) -> Result<usize> {
+    fn read_record(
+        &self,
+        key: &RecordKey<'_>,
+        index: &BlobIndex,
+        buffer: &mut Vec<u8>,
+    ) -> Result<usize> {
         let before = RECORD_HEADER_LEN + key.len();
         let offset = index.offset - before as u64;
         self.read_counted(offset, before + to_usize(index.size), buffer)?;
@@ -201,7 +207,7 @@ impl BlobFile {
                 return wrong("Value size mismatch");
             }
             let (found, value) = (&buffer[RECORD_HEADER_LEN..before], &buffer[before..]);
-            if found != key {
+            if !key.fits(found) {
                 return wrong("Key mismatch");
             }
             header.check_blob(found, value)

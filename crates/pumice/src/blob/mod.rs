@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `file` | one file, open for reads |
+//! | `record_key` | the key in a record, with its timestamp |
 //! | `references` | how much of each file entries refer to: garbage is the difference of two sums |
 //!
 //! Not here: their bytes (`pumice_table::blob`), which files there are (`pumice_manifest::blob`),
@@ -13,6 +14,7 @@ use pumice_manifest::blob::{BLOB_FILE_FOOTER_LEN, BLOB_FILE_HEADER_LEN};
 use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN};
 
 pub(crate) mod file;
+pub(crate) mod record_key;
 pub(crate) mod references;
 
 const _: () = assert!(HEADER_LEN as u64 == BLOB_FILE_HEADER_LEN);

@@ -1,4 +1,5 @@
-//! How many blobs of each file entries refer to, and the bytes of their records.
+//! How many blobs of each blob file entries refer to, and the bytes of their records. Embedded
+//! blobs are no part of one and do not count.
 //!
 //! A compaction counts the references of what it reads and of what it writes: what is missing in
 //! the output is garbage. Files that only the output refers to are new.
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{FileNumber, Result, UserKey, ValueType, wide_columns};
+use pumice_base::{FileNumber, Result, ValueType, wide_columns};
 use pumice_manifest::edit::BlobFileGarbage;
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
@@ -33,27 +34,48 @@ pub(crate) fn may_refer(tag: u8, value: &[u8]) -> bool {
         || (tag == ValueType::WideColumnEntity as u8 && value.first() == Some(&2))
 }
 
+/// An entry, for which `may_refer` holds, refers to an embedded blob.
+///
+/// # Errors
+/// Corruption if it cannot be decoded.
+#[cold]
+pub(crate) fn is_embedded(tag: u8, value: &[u8]) -> Result<bool> {
+    if tag == ValueType::BlobIndex as u8 {
+        return Ok(BlobIndex::decode(value)?.in_table);
+    }
+    for stored in wide_columns::decode_stored(value)? {
+        if stored.in_blob_file && BlobIndex::decode(stored.column.value)?.in_table {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl References {
-    /// Counts what an entry refers to, for which `may_refer` holds.
+    /// Counts what an entry refers to, for which `may_refer` holds. The keys of its records have
+    /// `key_bytes`.
     ///
     /// # Errors
     /// Corruption if it cannot be decoded.
     #[cold]
-    pub fn add(&mut self, key: UserKey<'_>, tag: u8, value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, key_bytes: usize, tag: u8, value: &[u8]) -> Result<()> {
         if tag == ValueType::BlobIndex as u8 {
-            self.add_index(key, &BlobIndex::decode(value)?);
+            self.add_index(key_bytes, &BlobIndex::decode(value)?);
             return Ok(());
         }
         for stored in wide_columns::decode_stored(value)? {
             if stored.in_blob_file {
-                self.add_index(key, &BlobIndex::decode(stored.column.value)?);
+                self.add_index(key_bytes, &BlobIndex::decode(stored.column.value)?);
             }
         }
         Ok(())
     }
 
-    fn add_index(&mut self, key: UserKey<'_>, index: &BlobIndex) {
-        let record = index.size.saturating_add((RECORD_HEADER_LEN + key.len()) as u64);
+    fn add_index(&mut self, key_bytes: usize, index: &BlobIndex) {
+        if index.in_table {
+            return;
+        }
+        let record = index.size.saturating_add((RECORD_HEADER_LEN + key_bytes) as u64);
         let flow = self.0.entry(index.file).or_default();
         flow.count += 1;
         flow.bytes = flow.bytes.saturating_add(record);
@@ -110,8 +132,8 @@ mod tests {
 
     fn index(file: u64, size: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        BlobIndex { file, offset: 100, size, compression: CompressionType::None }
-            .encode(&mut bytes);
+        let (in_table, compression) = (file == 0, CompressionType::None);
+        BlobIndex { file, in_table, offset: 100, size, compression }.encode(&mut bytes);
         bytes
     }
 
@@ -119,15 +141,19 @@ mod tests {
     fn garbage_is_what_the_output_lacks() {
         let (mut read, mut written) = (References::default(), References::default());
         for (key, file, size) in [("a", 5, 10), ("bb", 5, 20), ("c", 7, 30)] {
-            read.add(UserKey::new(key.as_bytes()), 0x11, &index(file, size)).unwrap();
+            read.add(key.len(), 0x11, &index(file, size)).unwrap();
         }
-        written.add(UserKey::new(b"a"), 0x11, &index(5, 10)).unwrap();
-        written.add(UserKey::new(b"c"), 0x11, &index(7, 30)).unwrap();
-        written.add(UserKey::new(b"new"), 0x11, &index(9, 30)).unwrap();
+        written.add(1, 0x11, &index(5, 10)).unwrap();
+        written.add(1, 0x11, &index(7, 30)).unwrap();
+        written.add(3, 0x11, &index(9, 30)).unwrap();
+        // In the table itself.
+        read.add(1, 0x11, &index(0, 30)).unwrap();
         let garbage = read.garbage(&written);
         let expected = BlobFileGarbage { number: 5, garbage_count: 1, garbage_bytes: 20 + 32 + 2 };
         assert_eq!(garbage, [expected]);
         assert_eq!((read.oldest(), References::default().oldest()), (5, 0));
+        let embedded = |file| is_embedded(0x11, &index(file, 10)).unwrap();
+        assert!(embedded(0) && !embedded(5) && is_embedded(0x11, b"\x01").is_err());
     }
 
     #[pumice_test_macros::test]
@@ -137,9 +163,9 @@ mod tests {
             dflt\x01\x0a\x40\x28\x00s";
         assert!(may_refer(0x16, entity) && !may_refer(0x16, b"\x01\x00") && may_refer(0x11, b""));
         let mut read = References::default();
-        read.add(UserKey::new(b"k"), 0x16, entity).unwrap();
+        read.add(1, 0x16, entity).unwrap();
         let garbage = read.garbage(&References::default());
         assert_eq!((garbage[0].number, garbage[0].garbage_bytes), (10, 40 + 33));
-        assert!(References::default().add(UserKey::new(b"k"), 0x11, b"\x01").is_err());
+        assert!(References::default().add(1, 0x11, b"\x01").is_err());
     }
 }

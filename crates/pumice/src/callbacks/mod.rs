@@ -18,6 +18,7 @@
 //! entered: calls are refused that might have worked.
 
 mod code;
+pub(crate) mod key_forms;
 mod user_files;
 
 use std::cell::Cell;

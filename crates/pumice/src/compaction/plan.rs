@@ -384,6 +384,7 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
         reclaim_seconds: (options.min_tombstones_for_range_conversion > 0)
             .then_some(RECLAIM_SECONDS),
         blob_garbage: blob_garbage_rule(options),
+        reads_per_byte: options.read_triggered_compaction_threshold,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
-use pumice_base::key::InternalKey;
+use pumice_base::key::{InternalKey, append_internal_key};
 use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
@@ -125,10 +125,12 @@ impl JobContext {
 
     /// What may be dropped of keys with timestamps.
     fn times(&self) -> TimeBounds {
+        let keys = self.cf.key_forms();
         if self.version.is_stripped() {
-            return TimeBounds::default();
+            return TimeBounds { keys, ..TimeBounds::default() };
         }
         TimeBounds {
+            keys,
             low: self.version.full_history_ts_low().cloned(),
             trim_above: self.manual.as_ref().and_then(|asked| asked.trim_above.clone()),
         }
@@ -169,6 +171,8 @@ struct Writer<'a> {
     is_upper_bound: bool,
     output: Option<OutputFile>,
     blobs: Option<BlobOutput<'a>>,
+    /// The values of the input.
+    values: InputValues,
     /// Lower bound of the tombstones that belong to the next output.
     low: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
@@ -241,6 +245,7 @@ fn compact(
         is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
         blobs: blob_output(job, &options)?,
+        values: input_values(job),
         low: start.clone(),
         end: end.clone(),
         files: Vec::new(),
@@ -249,15 +254,14 @@ fn compact(
         helper_cpu_micros: 0,
         dropped_tombstones: 0,
     };
-    let mut blobs_in = References::default();
-    let counts = if job.version.blob_files().is_empty() {
-        write_all(CompactionIterator::new(input, settings), &start, &mut writer)?.0
+    let (counts, blobs_in) = if job.version.blob_files().is_empty() {
+        let entries = CompactionIterator::new(input, settings);
+        (write_all(entries, &start, &mut writer)?.0, References::default())
     } else {
-        let metered = Metered::new(input, job.cf.table_order().clone(), end);
+        let metered = Metered::new(input, job.cf.table_order().clone(), job.cf.key_forms(), end);
         let entries = CompactionIterator::new(metered, settings);
         let (counts, metered) = write_all(entries, &start, &mut writer)?;
-        blobs_in = metered.into_references();
-        counts
+        (counts, metered.into_references())
     };
     Ok(SubcompactionResult {
         files: writer.files,
@@ -366,7 +370,17 @@ fn write_entries<I: InternalIterator>(
     let mut until_poll = KEYS_PER_POLL;
     let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
-        writer.add(InternalKey::new(entries.key()), entries.value())?;
+        let (ikey, value) = (InternalKey::new(entries.key()), entries.value());
+        let (sequence, tag) = ikey.sequence_and_type();
+        match writer.values.take_in(ikey.user_key(), tag, value)? {
+            None => writer.add(ikey, value)?,
+            Some(found) => {
+                let (tag, value) = found.stored();
+                let mut key = Vec::with_capacity(ikey.len());
+                append_internal_key(&mut key, ikey.user_key(), sequence, tag);
+                writer.add(InternalKey::new(&key), value)?;
+            }
+        }
         let bytes = entries.key().len() + entries.value().len();
         entries.next();
         progress.at(entries.counts().entries_in, bytes);

@@ -3,20 +3,28 @@
 //! Thread safety: as the handle; a scan has one owner at a time.
 //!
 //! Invariant: all cursors read the state that was pinned before the first: the files and memtables
-//! of that moment. Each range opens a cursor of its own, whose bounds are the range's; nothing is
-//! read before the range is asked for, so unlike in RocksDB no blocks of later ranges are fetched
-//! ahead.
+//! of that moment. Each range has a cursor of its own, whose bounds are the range's. When a range
+//! is asked for whose cursor does not exist, those of the next ranges are made with it, and their
+//! first blocks are read together (`read::ahead`). What follows in a range is read when it is
+//! scanned.
 
+use std::collections::VecDeque;
 use std::vec::IntoIter;
 
 use pumice_base::{Error, Result, UserKey};
+use pumice_env::{IoActivity, activity};
 
 use crate::db::api::Db;
 use crate::engine::read_api::ReadState;
 use crate::ingest::RangeOpt;
 use crate::options::requests::ReadOptions;
+use crate::read::ahead::begin_together;
 use crate::read::entries::{Entries, Limits};
+use crate::read::iterator::DbIterator;
 use crate::version::family::ColumnFamily;
+
+/// Ranges whose first blocks are read together, and kept in memory.
+const RANGES_AHEAD: usize = 16;
 
 /// The ranges of [`Db::multi_scan`], as scans of one each.
 ///
@@ -50,6 +58,11 @@ use crate::version::family::ColumnFamily;
 /// ```
 #[must_use = "nothing is read before it is iterated over"]
 pub struct MultiScan {
+    /// Those whose first blocks were read.
+    opened: VecDeque<Result<Scan>>,
+    /// How many ranges are opened next, and at most.
+    batch: usize,
+    batch_max: usize,
     db: Db,
     cf: ColumnFamily,
     options: ReadOptions,
@@ -71,7 +84,9 @@ impl Db {
     /// Scans `ranges` of `cf` as of one moment: that of the options' snapshot, otherwise now. Files
     /// that are deleted or ingested later change nothing. The ranges may overlap or be empty. They
     /// come in the order of their starts; with `reverse` the last one is scanned first, and
-    /// each from its last key to its first.
+    /// each from its last key to its first. With a range
+    /// come the first blocks of those after it, more with each step, up to 16: but not if
+    /// [`ReadOptions::async_io`] is off, or with timestamps, a deadline, or tables that overlap.
     ///
     /// # Errors
     /// InvalidArgument if there are no ranges, if they are not in the order of their starts, if one
@@ -91,8 +106,18 @@ impl Db {
             return Err(Error::invalid_argument(text));
         }
         let state = self.inner().pin(options, data)?;
-        let (options, ranges) = (options.clone(), ranges.into_iter());
-        Ok(MultiScan { db: self.clone(), cf: cf.clone(), options, state, ranges, reverse })
+        let batch_max = if state.waits_once(options, &cf.data) { RANGES_AHEAD } else { 1 };
+        Ok(MultiScan {
+            opened: VecDeque::new(),
+            batch: 1,
+            batch_max,
+            db: self.clone(),
+            cf: cf.clone(),
+            options: options.clone(),
+            state,
+            ranges: ranges.into_iter(),
+            reverse,
+        })
     }
 
     fn check_ranges(&self, cf: &ColumnFamily, ranges: &[RangeOpt], reverse: bool) -> Result<()> {
@@ -131,10 +156,9 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-impl Iterator for MultiScan {
-    type Item = Result<Scan>;
-
-    fn next(&mut self) -> Option<Result<Scan>> {
+impl MultiScan {
+    /// The cursor of the next range.
+    fn open(&mut self) -> Option<Result<DbIterator>> {
         let range = match self.reverse {
             true => self.ranges.next_back()?,
             false => self.ranges.next()?,
@@ -144,11 +168,31 @@ impl Iterator for MultiScan {
             iterate_upper_bound: range.limit,
             ..self.options.clone()
         };
-        let cursor = self.db.inner().iterator_in(&options, &self.cf.data, &self.state);
-        Some(cursor.map(|cursor| Scan {
-            entries: Entries::new(cursor, Limits::default()),
-            reverse: self.reverse,
-        }))
+        Some(self.db.inner().iterator_in(&options, &self.cf.data, &self.state))
+    }
+
+    /// Opens the next ranges.
+    fn open_some(&mut self) {
+        let mut cursors: Vec<_> = (0..self.batch).map_while(|_| self.open()).collect();
+        if cursors.len() > 1 {
+            let opened = cursors.iter_mut().filter_map(|cursor| cursor.as_mut().ok());
+            activity::during(IoActivity::DbIterator, || begin_together(opened, self.reverse));
+        }
+        self.batch = (2 * self.batch).min(self.batch_max);
+        let reverse = self.reverse;
+        let scan = |cursor| Scan { entries: Entries::new(cursor, Limits::default()), reverse };
+        self.opened.extend(cursors.into_iter().map(|cursor| cursor.map(scan)));
+    }
+}
+
+impl Iterator for MultiScan {
+    type Item = Result<Scan>;
+
+    fn next(&mut self) -> Option<Result<Scan>> {
+        if self.opened.is_empty() {
+            self.open_some();
+        }
+        self.opened.pop_front()
     }
 }
 

@@ -5,14 +5,14 @@
 //! cache, which might hold those of an ingested copy of the file.
 //!
 //! It does not apply range deletions of the file and finds no value that is in a blob file, as
-//! RocksDB's reader.
+//! RocksDB's reader. It finds those that are in other records of the table.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::key::MAX_SEQUENCE;
-use pumice_base::{Error, InternalKeyComparator, Result};
-use pumice_manifest::Version;
+use pumice_base::key::{MAX_SEQUENCE, internal_key};
+use pumice_base::{Error, InternalKeyComparator, Result, ValueType};
+use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 use pumice_table::{Table, TableOptions, TableProperties, TableReadContext};
 
 use crate::callbacks::Mark;
@@ -61,7 +61,7 @@ pub struct SstFileReader {
     options: Options,
     table_options: Arc<TableOptions>,
     cf: Arc<CfData>,
-    table: Option<Arc<Table>>,
+    table: Option<(Arc<Table>, Arc<SuperVersion>)>,
 }
 
 impl std::fmt::Debug for SstFileReader {
@@ -77,7 +77,7 @@ impl SstFileReader {
     /// # Errors
     /// InvalidArgument or NotSupported for options that no table can have.
     pub fn new(options: &Options) -> Result<Self> {
-        let mut table_options = options.cf.table_factory.to_table_options()?;
+        let mut table_options = options.cf.table_options()?;
         table_options.block_cache = None;
         table_options.no_block_cache = true;
         let table_options = Arc::new(table_options);
@@ -103,11 +103,46 @@ impl SstFileReader {
             skip_filters: true,
             ..TableReadContext::default()
         };
-        self.table = Some(Table::open(context, file, bytes)?);
+        let table = Table::open(context, file, bytes)?;
+        let view = self.view_of(&table)?;
+        self.table = Some((table, view));
         Ok(())
     }
 
+    /// A state of the column family that has `table`, where values are found that are in it and
+    /// apart from their entries.
+    fn view_of(&self, table: &Arc<Table>) -> Result<Arc<SuperVersion>> {
+        let empty = self.cf.super_version.load_full();
+        let bound = internal_key(b"", MAX_SEQUENCE, ValueType::Value);
+        let file = FileMetaData {
+            number: table.file_number(),
+            file_size: table.file_size(),
+            smallest: bound.clone(),
+            largest: bound,
+            ..FileMetaData::default()
+        };
+        let mut builder = VersionBuilder::new(Arc::clone(&empty.version));
+        let new_files = vec![(0, Arc::new(file))];
+        builder.apply(&VersionEdit { new_files, ..VersionEdit::default() })?;
+        let version = builder.build()?;
+        for (_, file) in version.all_files() {
+            file.table.get_or_init(|| Arc::clone(table));
+        }
+        Ok(Arc::new(SuperVersion {
+            mem: Arc::clone(&empty.mem),
+            imm: Vec::new(),
+            history: Vec::new(),
+            version,
+            ingestions: empty.ingestions,
+            removals: empty.removals,
+        }))
+    }
+
     fn table(&self) -> Result<&Arc<Table>> {
+        Ok(&self.opened()?.0)
+    }
+
+    fn opened(&self) -> Result<&(Arc<Table>, Arc<SuperVersion>)> {
         self.table.as_ref().ok_or_else(|| Error::invalid_argument("File is not open"))
     }
 
@@ -138,8 +173,9 @@ impl SstFileReader {
                 "cursors of single tables whose keys have timestamps",
             ));
         }
+        let (opened, state) = self.opened()?;
         let table = table_options(options);
-        let source = Source::Table(self.table()?.iter(&table));
+        let source = Source::Table(opened.iter(&table));
         let sequence = options.snapshot.as_ref().map_or(MAX_SEQUENCE, |s| s.sequence_number());
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let view = View {
@@ -147,7 +183,7 @@ impl SstFileReader {
             sequence,
             prefix: self.cf.tables().extractor().filter(|_| by_prefix).cloned(),
             range_dels: RangeDels::new(sequence),
-            super_version: self.cf.super_version.load_full(),
+            super_version: Arc::clone(state),
             blob_reads: BlobReads::of(&table),
         };
         let bounds = (options.iterate_lower_bound.as_ref(), options.iterate_upper_bound.as_ref());

@@ -260,7 +260,7 @@ pub(crate) fn new_family_state(
 ) -> Result<CfState> {
     let options = &descriptor.options;
     let icmp = InternalKeyComparator::new(options.comparator.clone());
-    let table_options = Arc::new(options.table_factory.to_table_options()?);
+    let table_options = Arc::new(options.table_options()?);
     let tables = Arc::new(TableCache::new(
         Arc::clone(open_tables),
         Arc::clone(&table_options),

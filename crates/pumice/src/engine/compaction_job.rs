@@ -192,6 +192,8 @@ impl DbInner {
         for (level, file) in work.pick.input_files().filter(moved) {
             edit.deleted_files.push((level, file.number));
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
+            // What was read of it was for the level that it leaves.
+            file.collapsible_reads.store(0, std::sync::atomic::Ordering::Relaxed);
             bytes += file.file_size;
         }
         work.add_cursor(&mut edit);

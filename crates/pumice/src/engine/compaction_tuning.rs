@@ -136,6 +136,8 @@ impl DbInner {
 impl Background {
     /// Column families or options have changed: counts drains if a family is tuned.
     pub fn refresh_tuning(&self, state: &DbState, policy: BackgroundPolicy) {
+        let samples = |cf: &CfState| cf.data.options().read_triggered_compaction_threshold > 0.0;
+        self.regulator.reads.set_sampled(state.cfs.values().any(samples));
         let Some(tuner) = &self.tuner else { return };
         let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
         tuner.set_active(tuned);

@@ -290,7 +290,7 @@ fn edit(logs: &Logs, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
     VersionEdit {
         column_family: work.cf.id,
         log_number: Some(released),
-        full_history_ts_low: stripping::low_after(&work.cf, work.mems.iter(), low),
+        full_history_ts_low: stripping::low_after(&work.cf.options(), work.mems.iter(), low),
         new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
         blob_additions: table.blob_files.clone(),
         ..VersionEdit::default()

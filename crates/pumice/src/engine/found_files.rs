@@ -12,8 +12,12 @@ use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::FileMetaData;
 use pumice_manifest::blob::SharedBlobFile;
+use pumice_manifest::edit::BlobFileAddition;
+use pumice_table::{Table, unique_id_of};
 
+use crate::blob::file::BlobFile;
 use crate::engine::DbInner;
+use crate::recovery::best_efforts::Files;
 use crate::recovery::version_recovery::RecoveredVersions;
 use crate::version::blob_files::size_mismatch;
 
@@ -107,6 +111,53 @@ pub(crate) fn check_length(
         table.display(),
         file.file_size
     )))
+}
+
+/// Which files are there, for a best-efforts recovery.
+pub(crate) struct WholeFiles<'a> {
+    pub fs: &'a dyn FileSystem,
+    /// Those of a family's name.
+    pub dirs: &'a dyn Fn(&str) -> TableDirs,
+    /// Tables are those that the MANIFEST means.
+    pub verify_ids: bool,
+}
+
+/// Whether a check found the file whole.
+fn verdict(checked: Result<()>) -> Result<bool> {
+    match checked {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_corruption() || error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Files for WholeFiles<'_> {
+    fn has_table(&self, family: &str, file: &FileMetaData) -> Result<bool> {
+        let dirs = (self.dirs)(family);
+        let is_meant = || {
+            check_length(self.fs, &dirs, file)?;
+            if !self.verify_ids || file.unique_id == [0, 0] {
+                return Ok(());
+            }
+            let table = self.fs.open_random(&dirs.table(file.path_id, file.number))?;
+            let properties = Table::read_properties(table, file.file_size)?;
+            match unique_id_of(&properties).is_none_or(|id| id == file.unique_id) {
+                true => Ok(()),
+                false => Err(Error::corruption("the table is another one")),
+            }
+        };
+        verdict(is_meant())
+    }
+
+    fn has_blob_file(&self, (id, family): (u32, &str), file: &BlobFileAddition) -> Result<bool> {
+        let dirs = (self.dirs)(family);
+        let shared = SharedBlobFile { addition: file.clone(), ..SharedBlobFile::default() };
+        let is_meant = || {
+            check_blob_file(self.fs, &dirs, &shared)?;
+            BlobFile::open(self.fs.open_random(&dirs.blob(file.number))?, id, None).map(drop)
+        };
+        verdict(is_meant())
+    }
 }
 
 impl DbInner {

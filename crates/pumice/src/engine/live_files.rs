@@ -275,8 +275,8 @@ impl Directory {
             directory: cf.dirs.dir(file.path_id).to_path_buf(),
             file_number: file.number,
             size: file.file_size,
-            smallest_key: file.smallest_user_key().to_vec(),
-            largest_key: file.largest_user_key().to_vec(),
+            smallest_key: cf.key_forms().whole(file.smallest_user_key().as_bytes()).into_owned(),
+            largest_key: largest_key(cf, file),
             smallest_seq: file.smallest_seq,
             largest_seq: file.largest_seq,
             num_entries: stats.num_entries,
@@ -290,6 +290,15 @@ impl Directory {
             smallest: Vec::new(),
             largest: Vec::new(),
         }
+    }
+}
+
+/// The bound of `file` from above; the end of a range is before all versions of its key.
+fn largest_key(cf: &CfData, file: &FileMetaData) -> Vec<u8> {
+    let largest = file.largest_user_key().as_bytes();
+    match cf.table_keys.stripped && file.largest_key().is_range_end() {
+        true => cf.comparator().at_newest(largest),
+        false => cf.key_forms().whole(largest).into_owned(),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) mod recovery;
 pub(crate) mod regulation;
 mod remote;
 mod remote_check;
-mod replay_keys;
+pub(crate) mod replay_keys;
 mod replay_tables;
 pub(crate) mod reserve;
 pub(crate) mod resume;

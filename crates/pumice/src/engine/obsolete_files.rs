@@ -270,13 +270,14 @@ impl DbInner {
         self.dir.archive_files(&self.reports, &dir, names)
     }
 
-    /// A change of the MANIFEST was dropped: gives the tables and blob files that nothing names now
-    /// a name in the archive of their directory. A crash never makes acknowledged data depend on
+    /// A change of the MANIFEST was dropped, or a best-efforts recovery left something out: gives
+    /// the tables and blob files that nothing names now a name in the archive of their directory,
+    /// where they stay until the user deletes them. A crash never makes acknowledged data depend on
     /// them, but damage that looks like a crash might. `outputs` are files of this recovery.
     pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
         let (live, mut dirs) = {
             let state = self.state.lock();
-            if !state.took_change_back() {
+            if !state.took_change_back() && !state.files.left_out {
                 return Ok(());
             }
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));

@@ -19,13 +19,17 @@ use pumice_manifest::VersionEdit;
 
 use crate::callbacks::{Mark, mark_code, mark_db_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
+use crate::engine::found_files::WholeFiles;
 use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, compaction_tuning, found_files, secondary, two_phase};
 use crate::options::{ColumnFamilyOptions, DbOptions, check_together};
+use crate::recovery::best_efforts;
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
 use crate::recovery::table_dirs::make_table_dirs;
-use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions, Shape};
+use crate::recovery::version_recovery::{
+    self, RecordedOrder, RecoveredFamily, RecoveredVersions, Shape,
+};
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::parts::Directory;
@@ -114,7 +118,7 @@ fn open_once(
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
-    let recovered = match exists {
+    let mut recovered = match exists {
         // The files found only have to be consistent: a catch-up follows.
         true if mode.is_guest() => {
             read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
@@ -130,6 +134,7 @@ fn open_once(
     }
     let db_id = crate::version::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
     let info_log = open_info_log(options, &fs, path, mode)?;
+    let losses = std::mem::take(&mut recovered.losses);
     let inner = assemble(Assembly {
         options,
         fs: trace_files(fs, &traces.io),
@@ -149,6 +154,8 @@ fn open_once(
     db.log_open_header();
     let dropped = db.state.lock().files.dropped_tail.clone();
     dropped.iter().for_each(|tail| db.reports.dropped_tail(tail));
+    losses.iter().for_each(|loss| db.reports.warn(format_args!("{loss}")));
+    db.state.lock().files.left_out = !losses.is_empty();
     match mode {
         Mode::ReadWrite | Mode::TwoPhase => {
             start_writing(&db, exists, descriptors)?;
@@ -283,6 +290,7 @@ fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
         max_column_family: 0,
         db_id: None,
         dropped: None,
+        losses: Vec::new(),
     }
 }
 
@@ -305,9 +313,12 @@ fn recover(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode<'_>,
 ) -> Result<RecoveredVersions> {
-    check_direct(options, path)?;
+    let best_efforts = options.best_efforts_recovery && !mode.is_guest();
     let fs = &*options.file_system;
-    let spec = |_: u32, name: &str, _: Option<&str>| {
+    if !best_efforts || fs.exists(&filename::current_file(path))? {
+        check_direct(options, path)?;
+    }
+    let spec = |_: u32, name: &str, _: Option<RecordedOrder<'_>>| {
         let opened = descriptors.iter().find(|d| d.name == name);
         Ok(opened.map(|d| Shape {
             comparator: d.options.comparator.clone(),
@@ -317,13 +328,24 @@ fn recover(
                 && !d.options.force_consistency_checks,
         }))
     };
-    let mut recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    let dirs = |name: &str| match descriptors.iter().find(|d| d.name == name) {
+        Some(family) => family.options.table_dirs(path),
+        None => TableDirs::new(options.db_paths.iter().map(|p| p.path.clone()), path),
+    };
+    let mut recovered = match best_efforts {
+        true => {
+            let verify_ids = options.verify_sst_unique_id_in_manifest;
+            let files = WholeFiles { fs, dirs: &dirs, verify_ids };
+            best_efforts::recover(fs, path, &files, &spec)?
+        }
+        false => version_recovery::recover_versions(fs, path, &spec)?,
+    };
     if let Mode::Worker { .. } = mode {
         // Its options, and so the directories of others, are not read.
         recovered.unopened.clear();
     }
     if mode.writes() {
-        if mode == Mode::ReadWrite {
+        if mode == Mode::ReadWrite && !best_efforts {
             recovered.check_prepared(fs, wal_dir)?;
         }
         let missing: Vec<&str> = recovered.unopened.values().map(|f| f.name.as_str()).collect();
@@ -336,14 +358,12 @@ fn recover(
     }
     // A torn MANIFEST is trusted only if the tables agree with it.
     if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
-        let dirs = |name: &str| match descriptors.iter().find(|d| d.name == name) {
-            Some(family) => family.options.table_dirs(path),
-            None => TableDirs::new(options.db_paths.iter().map(|p| p.path.clone()), path),
-        };
         found_files::check_tables(fs, &dirs, &recovered)?;
     }
-    found_files::check_logs(fs, wal_dir, &recovered)?;
-    found_files::check_logs_moved(fs, path, wal_dir, &recovered)?;
+    if !best_efforts {
+        found_files::check_logs(fs, wal_dir, &recovered)?;
+        found_files::check_logs_moved(fs, path, wal_dir, &recovered)?;
+    }
     Ok(recovered)
 }
 
@@ -379,7 +399,7 @@ impl DbInner {
         let recovered = if exists {
             let dirs = self.state.lock().table_dirs();
             self.file_numbers.skip_to(self.dir.next_number(dirs)?);
-            self.replay_logs(self.options().replay_mode(), None, None)?
+            self.replay_wanted_logs(None, None)?
         } else {
             Recovered::default()
         };
@@ -400,6 +420,30 @@ impl DbInner {
         self.deleter().purge_archive();
         self.start_background();
         Ok(())
+    }
+
+    /// What the logs have; they are set aside if the recovery is one of best efforts.
+    fn replay_wanted_logs(
+        self: &Arc<Self>,
+        stamp: Option<Stamp>,
+        until: Option<SequenceNumber>,
+    ) -> Result<Recovered> {
+        let options = self.options();
+        if !options.best_efforts_recovery || self.dir.secondary {
+            return self.replay_logs(options.replay_mode(), stamp, until);
+        }
+        let (mut set_aside, dir) = (Vec::new(), self.logs.dir());
+        for name in self.dir.fs.list(&dir)? {
+            if let Some((number, FileType::Wal)) = filename::parse(&name)
+                && self.dir.fs.file_size(&dir.join(&name))? > 0
+            {
+                self.reports.warn(format_args!(
+                    "best-efforts recovery: the log {number:06} is not recovered"
+                ));
+                set_aside.push(number);
+            }
+        }
+        Ok(Recovered { set_aside, ..Recovered::default() })
     }
 
     /// Starts the first log and makes what recovery found durable, all at once.
@@ -472,8 +516,10 @@ impl DbInner {
                  {until}"
             )));
         }
-        let recovered = self.replay_logs(self.options().replay_mode(), stamp, until)?;
-        if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
+        let recovered = self.replay_wanted_logs(stamp, until)?;
+        let has_logs =
+            recovered.logs.iter().any(|(_, bytes)| *bytes > 0) || !recovered.set_aside.is_empty();
+        if error_if_wal_exists && has_logs {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",
                 self.dir.path.display()

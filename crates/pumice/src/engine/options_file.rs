@@ -85,7 +85,7 @@ impl DbInner {
             let _changing = self.settings.change.lock();
             let changed = cf.options().with_changes(changes)?.sanitized()?;
             check_tuned(&self.options(), &changed)?;
-            let table = Arc::new(changed.table_factory.to_table_options()?);
+            let table = Arc::new(changed.table_options()?);
             let tables = Arc::new(TableCache::new(
                 Arc::clone(&self.resources.open_tables),
                 Arc::clone(&table),

@@ -7,14 +7,14 @@
 //! sections, which are refused if they would have to be converted (`commit::two_phase`).
 
 use pumice_base::key::{U64_TS_LEN, U64_TS_SUFFIX};
-use pumice_base::{Error, Result};
+use pumice_base::{Comparator, Error, Result};
 use pumice_memtable::MemTable;
 
 use crate::engine::DbInner;
 
 /// What is done to keys of a log from before their family got timestamps, or lost them.
 #[derive(Clone, Copy)]
-pub(super) enum Conversion {
+pub(crate) enum Conversion {
     /// They get the oldest timestamp, of so many bytes.
     Add(usize),
     /// They lose the one that they have.
@@ -28,13 +28,30 @@ impl Conversion {
     /// InvalidArgument or NotSupported if the family has not got or lost them.
     pub fn find(db: &DbInner, id: u32, (recorded, now): (usize, usize)) -> Result<Self> {
         let state = db.state.lock();
-        let family = state.cfs.get(&id).map(|family| &family.data);
-        let had_none = family.is_some_and(|cf| cf.table_keys.stripped);
-        let has_none = family.is_some_and(|cf| !cf.comparator().name().ends_with(U64_TS_SUFFIX));
-        match (recorded, now) {
-            (0, _) if had_none => Ok(Conversion::Add(now)),
-            (U64_TS_LEN, 0) if has_none => Ok(Conversion::Cut(recorded)),
-            _ => Err(other_timestamps(id, recorded, now)),
+        match state.cfs.get(&id).map(|family| &family.data) {
+            Some(cf) => {
+                Conversion::between(id, recorded, (cf.comparator(), cf.table_keys.stripped))
+            }
+            None => Err(other_timestamps(id, recorded, now)),
+        }
+    }
+
+    /// Of keys of family `id`, which have so many bytes of timestamps in the log, to keys of
+    /// another length in the `order` that it has now, with tables that are `stripped` or not.
+    ///
+    /// # Errors
+    /// As [`Conversion::find`].
+    pub fn between(
+        id: u32,
+        recorded: usize,
+        (order, stripped): (&Comparator, bool),
+    ) -> Result<Self> {
+        match (recorded, order.timestamp_size()) {
+            (0, now) if stripped => Ok(Conversion::Add(now)),
+            (U64_TS_LEN, 0) if !order.name().ends_with(U64_TS_SUFFIX) => {
+                Ok(Conversion::Cut(recorded))
+            }
+            (_, now) => Err(other_timestamps(id, recorded, now)),
         }
     }
 

@@ -132,7 +132,7 @@ impl Replay<'_> {
             cf.next.epoch += 1;
             let older = is_first.then(|| Arc::clone(&cf.version));
             let known = cf.version.full_history_ts_low().map(|low| &**low);
-            let low = stripping::low_after(&cf.data, std::iter::once(&mem), known);
+            let low = stripping::low_after(&cf.data.options(), std::iter::once(&mem), known);
             (Arc::clone(&cf.data), cf.next.epoch - 1, older, low)
         };
         let edit = self.found.edits.entry(id).or_default();

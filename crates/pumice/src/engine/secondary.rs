@@ -35,7 +35,7 @@ use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink, TimestampSizes};
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::manifest_tail::ManifestTail;
-use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
+use crate::recovery::version_recovery::{RecordedOrder, RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
 use crate::version::family::{CfData, new_memtable};
@@ -325,7 +325,7 @@ impl Follower {
 
     fn read_manifest(&mut self, db: &DbInner) -> Result<()> {
         let families = &self.prepared.families;
-        let spec = |id: u32, name: &str, _: Option<&str>| {
+        let spec = |id: u32, name: &str, _: Option<RecordedOrder<'_>>| {
             let opened = families.get(&id).filter(|family| family.data.name == name);
             Ok(opened.map(|family| Shape {
                 comparator: family.data.comparator().clone(),

@@ -202,10 +202,14 @@ impl Versions<'_> {
         let mut edits = edits.to_vec();
         // The MANIFEST's own number lies below the next free one.
         let next_file = self.file_numbers.next_free();
-        for edit in snapshot.iter_mut().chain(&mut edits) {
-            if edit.next_file_number.is_some() {
-                edit.next_file_number = Some(next_file);
-            }
+        // Only what ends the file says it, as in RocksDB: a part of the snapshot is no MANIFEST.
+        let mut is_said = false;
+        for edit in edits.iter_mut().filter(|edit| edit.next_file_number.is_some()) {
+            edit.next_file_number = Some(next_file);
+            is_said = true;
+        }
+        if !is_said && let Some(last) = snapshot.last_mut() {
+            last.next_file_number = Some(next_file);
         }
         let path = filename::manifest_file(&self.dir.path, number);
         let written = self.write_manifest(&path, number, &snapshot, &edits);

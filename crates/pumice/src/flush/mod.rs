@@ -29,8 +29,8 @@ use pumice_table::{TableReadOptions, TableReason};
 
 use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
+use crate::read::guarded::memtable_source;
 use crate::read::merging_iterator::MergingIterator;
-use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
 use crate::table_output::blob_output::{BlobOutput, BlobSpec};
 use crate::table_output::compaction_iterator::{
@@ -64,11 +64,12 @@ pub(crate) struct Flushed {
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
     fn times(&self, cf: &CfData) -> TimeBounds {
+        let keys = cf.key_forms();
         if cf.table_keys.stripped {
-            return TimeBounds::default();
+            return TimeBounds { keys, ..TimeBounds::default() };
         }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
-        TimeBounds { low, trim_above: None }
+        TimeBounds { keys, low, trim_above: None }
     }
 
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
@@ -128,7 +129,7 @@ pub(crate) fn write_level0(
         cf.table_keys.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
     let (given, mems) = (mems, stripped.as_deref().unwrap_or(mems));
     let reason = flushed.reason;
-    let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
+    let sources = mems.iter().map(memtable_source).collect();
     let input = MergingIterator::new(cf.table_keys.icmp.clone(), sources);
     let (tombstones, snapshots) =
         at_normal_priority(|| (of_memtables(mems, cf.table_order()), env.snapshots()));

@@ -10,10 +10,12 @@
 
 use std::sync::Arc;
 
-use pumice_base::{InternalIterator, Result, ValueType};
+use pumice_base::{InternalIterator, InternalKeyComparator, Result, ValueType};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
 
+use crate::options::ColumnFamilyOptions;
+use crate::read::guarded::memtable_source;
 use crate::version::family::{CfData, unread_memtable};
 
 /// The entries of `mems` without their timestamps.
@@ -24,16 +26,24 @@ pub(super) fn without_timestamps(
     cf: &CfData,
     mems: &[Arc<MemTable>],
 ) -> Result<Vec<Arc<MemTable>>> {
-    mems.iter().map(|mem| without_timestamp(cf, mem)).collect()
+    mems.iter().map(|mem| without_timestamp(&cf.options(), mem)).collect()
 }
 
 /// Entries that are copied before other tasks have a turn.
 const ENTRIES_PER_TURN: usize = 128;
 
-fn without_timestamp(cf: &CfData, mem: &Arc<MemTable>) -> Result<Arc<MemTable>> {
-    let order = cf.comparator();
-    let copy = unread_memtable(&cf.options(), &cf.table_keys.icmp, mem.id(), None);
-    let mut entries = mem.iter();
+/// The entries of `mem`, of a family with these options, without their timestamps.
+///
+/// # Errors
+/// Corruption of the memtable.
+pub(crate) fn without_timestamp(
+    options: &ColumnFamilyOptions,
+    mem: &Arc<MemTable>,
+) -> Result<Arc<MemTable>> {
+    let order = &options.comparator;
+    let keys = InternalKeyComparator::new(options.table_order());
+    let copy = unread_memtable(options, &keys, mem.id(), None);
+    let mut entries = memtable_source(mem);
     entries.seek_to_first();
     while entries.valid() {
         pumice_port::fiber::maybe_yield();
@@ -66,17 +76,17 @@ fn without_timestamp(cf: &CfData, mem: &Arc<MemTable>) -> Result<Arc<MemTable>> 
 /// The low of the history once `mems` have lost their timestamps, if that raises `low`: just above
 /// the newest of these.
 pub(crate) fn low_after<'m>(
-    cf: &CfData,
+    options: &ColumnFamilyOptions,
     mems: impl Iterator<Item = &'m Arc<MemTable>>,
     low: Option<&[u8]>,
 ) -> Option<Vec<u8>> {
-    if !cf.table_keys.stripped {
+    if !options.strips_timestamps() {
         return None;
     }
     let newest = mems.filter(|mem| !mem.is_empty()).map(|mem| mem.newest_time()).max()?;
     // Nothing is above the last of all times.
     let next = newest.saturating_add(1).to_le_bytes();
-    let raises = low.is_none_or(|low| cf.comparator().compare_timestamp(&next, low).is_gt());
+    let raises = low.is_none_or(|low| options.comparator.compare_timestamp(&next, low).is_gt());
     raises.then(|| next.to_vec())
 }
 

@@ -23,7 +23,7 @@ use pumice_table::properties::{
 };
 use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
 
-use crate::blob::references::may_refer;
+use crate::blob::references::{References, is_embedded, may_refer};
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
 use crate::options::check_order_change;
@@ -185,11 +185,20 @@ pub(crate) fn open(
 /// other files, or of none. Nothing but the entries says it.
 pub(super) fn refuse_blobs(table: &Arc<Table>) -> Result<()> {
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
-    let mut iter = table.iter(&options);
+    let (mut iter, mut references) = (table.iter(&options), References::default());
     iter.seek_to_first();
     while iter.valid() {
-        let tag = iter.key().sequence_and_type().1;
+        let (key, tag) = (iter.key().user_key(), iter.key().tag());
         if may_refer(tag, iter.value()) {
+            if !table.has_embedded_blobs() && is_embedded(tag, iter.value())? {
+                return Err(Error::corruption(format!(
+                    "External file {:06}: same-file blob index found without embedded blob records",
+                    table.file_number()
+                )));
+            }
+            references.add(key.len(), tag, iter.value())?;
+        }
+        if references.oldest() != 0 {
             return Err(Error::not_supported(format!(
                 "External file {:06} refers to values in blob files",
                 table.file_number()

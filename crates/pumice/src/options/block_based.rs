@@ -214,6 +214,8 @@ impl BlockBasedTableOptions {
             detect_filter_construct_corruption: self.detect_filter_construct_corruption,
             prepopulate_block_cache: self.prepopulate_block_cache,
             read_amp_bytes_per_bit: self.read_amp_bytes_per_bit,
+            // An option of the column family.
+            block_protection: false,
             max_block_bytes: TABLE.max_block_bytes,
         };
         options.validate_for_building()?;

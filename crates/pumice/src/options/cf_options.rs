@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use pumice_base::Comparator;
 use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope, SliceTransform};
+use pumice_base::{Comparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_manifest::CompactionPri;
-use pumice_table::BlockCache;
+use pumice_table::{BlockCache, TableOptions};
 
 use super::block_based::BlockBasedTableOptions;
 use super::collectors::TablePropertiesCollectorFactory;
@@ -273,6 +273,21 @@ option_table! {
         /// of them are compacted; 1 for never. Leveled compaction only.
         blob_garbage_collection_force_threshold: f64 = 1.0, mutable, saved
             => "collected::much_garbage_forces_compactions";
+        /// Find entries of memtables that change in memory: each has a checksum of so many bytes,
+        /// 1, 2, 4 or 8, which whoever reads its value compares; 0 for none. For memtables that are
+        /// made from then on; several tasks do not insert into one at a time.
+        memtable_protection_bytes_per_key: u32 = 0, mutable, saved
+            => "guarded::a_changed_entry_ends_the_walk";
+        /// Find data blocks that change in memory: each has a checksum, which lookups and cursors
+        /// compare when they use the block. 1, 2, 4 or 8, which all mean the same; 0 for no
+        /// checksum. For tables that are opened from then on.
+        block_protection_bytes_per_key: u32 = 0, mutable, newer
+            => "protect::a_flipped_bit_is_found_wherever_it_is";
+        /// Compact a file into the next level if so many point reads, for each of its bytes, found
+        /// no value in it: nothing, a deletion, or an operand of a merge. One read in 1024 is
+        /// looked at and counts for all of them. 0 for never; not with FIFO compaction.
+        read_triggered_compaction_threshold: f64 = 0.0, mutable, unsaved
+            => "read_triggered::files_without_values_go_down";
         /// Bytes that compactions read ahead in blob files; 0 reads value by value.
         blob_compaction_readahead_size: u64 = 0, mutable, saved
             => "collected::old_blobs_are_written_anew_and_their_files_go";
@@ -363,18 +378,12 @@ option_table! {
         "compression_manager" accepts ["nullptr"];
         /// Hints for memtable inserts by prefix (hints are automatic).
         "memtable_insert_with_hint_prefix_extractor" accepts ["nullptr"];
-        /// Checksums per memtable entry.
-        "memtable_protection_bytes_per_key" accepts ["0"];
-        /// Checksums per block entry.
-        "block_protection_bytes_per_key" accepts ["0"];
         /// Check key order in the memtable on every read.
         "paranoid_memory_checks" accepts ["false", "0"];
         /// Check memtable checksums on every seek (RocksDB's spelling).
         "memtable_veirfy_per_key_checksum_on_seek" accepts ["false", "0"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
-        /// Compact files because of the reads that they cause.
-        "read_triggered_compaction_threshold" accepts ["0", "0.0", "0.000000"];
         /// Keep recent data off the last level.
         "preclude_last_level_data_seconds" accepts ["0"];
         /// Keep the times of recent writes.
@@ -397,6 +406,15 @@ impl ColumnFamilyOptions {
         if is_leveled && self.periodic_compaction_seconds == UNSET_SECONDS {
             self.periodic_compaction_seconds = seconds;
         }
+    }
+
+    /// How its tables are read and written.
+    ///
+    /// # Errors
+    /// Those of `BlockBasedTableOptions::to_table_options`.
+    pub(crate) fn table_options(&self) -> Result<TableOptions> {
+        let tables = self.table_factory.to_table_options()?;
+        Ok(TableOptions { block_protection: self.block_protection_bytes_per_key > 0, ..tables })
     }
 
     /// Its tables have keys without their timestamps.

@@ -226,6 +226,10 @@ option_table! {
         /// Fail a flush that read a different number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved
             => "flush::a_flush_counts_what_it_reads";
+        /// Open the newest state of each column family of which all files are there, whatever
+        /// CURRENT says. Logs are not recovered. What is left out goes to `archive/`.
+        best_efforts_recovery: bool = false, fixed, saved
+            => "best_efforts::what_is_left_is_what_rocksdb_finds";
         /// Compare table files' unique ids with the MANIFEST when they are opened.
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved
             => "option_rows::a_foreign_table_of_the_same_size_is_found";
@@ -379,8 +383,6 @@ option_table! {
         "allow_mmap_reads" accepts ["false", "0"];
         /// Map written files into memory.
         "allow_mmap_writes" accepts ["false", "0"];
-        /// Open what is left of a damaged database.
-        "best_efforts_recovery" accepts ["false", "0"];
         /// Trust the MANIFEST's file sizes.
         "skip_checking_sst_file_sizes_on_db_open" accepts ["false", "0"];
         /// Record WAL sizes in the MANIFEST.

@@ -66,8 +66,16 @@ impl MergeOperator for StringAppend {
         existing: Option<&[u8]>,
         operands: &[&[u8]],
     ) -> Option<Vec<u8>> {
-        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
-        Some(parts.join(self.delimiter.as_slice()))
+        let parts = || existing.into_iter().chain(operands.iter().copied());
+        let bytes = parts().map(|part| part.len() + self.delimiter.len()).sum();
+        let mut joined = Vec::with_capacity(bytes);
+        for (nth, part) in parts().enumerate() {
+            if nth > 0 {
+                joined.extend_from_slice(&self.delimiter);
+            }
+            joined.extend_from_slice(part);
+        }
+        Some(joined)
     }
 
     fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {

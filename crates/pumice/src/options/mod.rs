@@ -93,7 +93,9 @@ pub use latest::load_latest_options;
 pub use merge_operators::{StringAppend, merge_operator_by_name};
 pub use paths::DbPath;
 pub use row::OptionSet;
-pub(crate) use sanitize::{DELAYED_WRITE_RATE, check_order_change, check_together};
+pub(crate) use sanitize::{
+    DELAYED_WRITE_RATE, check_order_change, check_together, has_u64_timestamps,
+};
 pub use sst_partitioner::SstPartitionerFactory;
 pub use task_limiter::ConcurrentTaskLimiter;
 pub(crate) use task_limiter::{Bell, TaskToken};

@@ -292,6 +292,24 @@ pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_timestamps(options, &table)?;
     check_universal(options)?;
     check_blobs(options)?;
+    if ![0, 1, 2, 4, 8].contains(&options.memtable_protection_bytes_per_key) {
+        return Err(Error::not_supported(
+            "Memtable per key-value checksum protection only supports 0, 1, 2, 4 or 8 bytes per \
+             key: memtable_protection_bytes_per_key",
+        ));
+    }
+    if ![0, 1, 2, 4, 8].contains(&options.block_protection_bytes_per_key) {
+        return Err(Error::not_supported(
+            "Block per key-value checksum protection only supports 0, 1, 2, 4 or 8 bytes per key: \
+             block_protection_bytes_per_key",
+        ));
+    }
+    let threshold = options.read_triggered_compaction_threshold;
+    if threshold < 0.0 || !threshold.is_finite() {
+        return Err(Error::invalid_argument(
+            "read_triggered_compaction_threshold must be >= 0.0 and finite.",
+        ));
+    }
     table.to_table_options()?;
     check_codecs(options)
 }
@@ -316,7 +334,6 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
     }
     let is_built_in = matches!(order, Comparator::Custom(own) if own.is_built_in());
     let refused = [
-        ("enable_blob_files", options.enable_blob_files),
         // A resolved value has what its time sees, and would hide all that was written before it
         // once a flush takes the times off.
         (
@@ -345,7 +362,7 @@ fn check_timestamps(options: &ColumnFamilyOptions, table: &BlockBasedTableOption
 
 /// Its timestamps are little-endian numbers of 8 bytes, as its name says. RocksDB believes the
 /// name.
-fn has_u64_timestamps(order: &Comparator) -> bool {
+pub(crate) fn has_u64_timestamps(order: &Comparator) -> bool {
     let compare = |a: u64, b: u64| order.compare_timestamp(&a.to_le_bytes(), &b.to_le_bytes());
     order.name().ends_with(U64_TS_SUFFIX)
         && order.timestamp_size() == U64_TS_LEN

@@ -1,5 +1,5 @@
-//! Values that are not where their entries are: those in blob files, whole or as columns of an
-//! entity.
+//! Values that are not where their entries are: those in blob files, or in other records of the
+//! table that has the entry, whole or as columns of an entity.
 //!
 //! Thread safety: borrowed plain data. Reads files and so suspends. Out of the line of reads whose
 //! values are in tables: these ask `blob::references::may_refer` and no more.
@@ -10,11 +10,13 @@ use pumice_base::{Error, FileNumber, Result, UserKey, ValueType, WideColumn, wid
 use pumice_cache::{CacheKey, Handle, Priority};
 use pumice_env::IoPriority;
 use pumice_env::perf::{self, PerfMetric};
-use pumice_manifest::{BlobFileMetaData, Version};
+use pumice_manifest::{BlobFileMetaData, FileMetaData, Version};
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
 use pumice_table::{BlockCache, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
 
+use crate::blob::record_key::RecordKey;
+use crate::callbacks::key_forms::KeyForms;
 use crate::read::pinned::PinnedSlice;
 use crate::stats::{HistogramKind, Record, Ticker};
 use crate::version::table_cache::TableCache;
@@ -63,7 +65,15 @@ impl Fetched {
     }
 }
 
-/// The blob files of a version of a column family.
+/// The file that has a value.
+enum Place<'a> {
+    BlobFile(&'a BlobFileMetaData),
+    /// A table, and its level.
+    Table(usize, &'a FileMetaData),
+}
+
+/// The blob files of a version of a column family, and its tables with embedded blobs. Keys are
+/// those of its tables.
 pub(crate) struct BlobSource<'a> {
     pub tables: &'a TableCache,
     pub version: &'a Version,
@@ -107,7 +117,7 @@ impl BlobSource<'_> {
     pub fn verify(&self, key: UserKey<'_>, tag: u8, stored: &[u8]) -> Result<()> {
         let verify = |index: &[u8]| {
             let index = BlobIndex::decode(index)?;
-            self.read(self.file(&index)?, key, &index).map(drop)
+            self.read(&self.place(&index)?, key, &index).map(drop)
         };
         if tag == ValueType::BlobIndex as u8 {
             return verify(stored);
@@ -117,9 +127,18 @@ impl BlobSource<'_> {
         blobs.try_for_each(|stored| verify(stored.column.value))
     }
 
-    fn file(&self, index: &BlobIndex) -> Result<&BlobFileMetaData> {
-        let found = self.version.blob_files().get(&index.file);
-        found.map(|file| &**file).ok_or_else(|| unknown_file(index.file))
+    fn place(&self, index: &BlobIndex) -> Result<Place<'_>> {
+        let found = match index.in_table {
+            true => {
+                let found = self.version.find_by_number(index.file);
+                found.map(|(level, file)| Place::Table(level, file))
+            }
+            false => {
+                let found = self.version.blob_files().get(&index.file);
+                found.map(|file| Place::BlobFile(file))
+            }
+        };
+        found.ok_or_else(|| unknown_file(index.file))
     }
 
     /// The value of `key` that `index` refers to.
@@ -127,15 +146,15 @@ impl BlobSource<'_> {
     /// # Errors
     /// As [`BlobSource::fetch`].
     pub fn value(&self, key: UserKey<'_>, index: &BlobIndex) -> Result<PinnedSlice> {
-        let file = self.file(index)?;
+        let place = self.place(index)?;
         let Some((cache, at)) = self.tables.blob_cache(index.file, index.offset) else {
-            return self.read(file, key, index).map(PinnedSlice::owned);
+            return self.read(&place, key, index).map(PinnedSlice::owned);
         };
         if let Some(hit) = cache.lookup_owned(&at) {
             return Ok(self.hit(hit));
         }
         self.tables.statistics().tick(Ticker::BlobDbCacheMiss);
-        let value = self.read(file, key, index)?;
+        let value = self.read(&place, key, index)?;
         match self.reads.fill_cache {
             true => self.keep(cache, at, value),
             false => Ok(PinnedSlice::owned(value)),
@@ -179,25 +198,30 @@ impl BlobSource<'_> {
         }
     }
 
-    /// Reads a value from `file`.
-    fn read(
-        &self,
-        file: &BlobFileMetaData,
-        key: UserKey<'_>,
-        index: &BlobIndex,
-    ) -> Result<Vec<u8>> {
+    /// Reads a value from its file.
+    fn read(&self, place: &Place<'_>, key: UserKey<'_>, index: &BlobIndex) -> Result<Vec<u8>> {
         if self.reads.cache_only {
             return Err(Error::incomplete("Cannot read blob(s): no disk I/O allowed"));
         }
         let statistics = self.tables.statistics();
         let timer = statistics.timer();
-        let mut value = Vec::new();
-        paced(self.reads.io_priority, &self.reads.limits, || {
-            let file = self.tables.blob_file(&file.shared, self.family)?;
-            file.read(key.as_bytes(), index, self.reads.verify_checksums, &mut value)
+        let record_key = RecordKey::of(KeyForms::of_version(self.version), key);
+        let (mut value, verify) = (Vec::new(), self.reads.verify_checksums);
+        paced(self.reads.io_priority, &self.reads.limits, || match place {
+            Place::BlobFile(file) => {
+                let file = self.tables.blob_file(&file.shared, self.family)?;
+                file.read(&record_key, index, verify, &mut value)
+            }
+            Place::Table(level, file) => {
+                value = self.tables.table_at(file, *level)?.embedded_blob(index, verify)?;
+                Ok(())
+            }
         })?;
         timer.stop(statistics, HistogramKind::BlobDbBlobFileReadMicros);
-        let before = if self.reads.verify_checksums { RECORD_HEADER_LEN + key.len() } else { 0 };
+        let before = match place {
+            Place::BlobFile(_) if verify => RECORD_HEADER_LEN + key.len(),
+            _ => 0,
+        };
         statistics.tick_by(Ticker::BlobDbBlobFileBytesRead, before as u64 + index.size);
         Ok(value)
     }

@@ -20,14 +20,13 @@ pub(crate) fn full_merge(
     operator: Option<&dyn MergeOperator>,
     key: &[u8],
     base: Option<&[u8]>,
-    operands: &[Vec<u8>],
+    operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
     let Some(operator) = operator else {
         return Err(no_operator());
     };
-    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
     let _time = perf::time(PerfMetric::MergeOperatorTimeNanos);
-    operator.full_merge(key, base, &operands).ok_or_else(|| {
+    operator.full_merge(key, base, operands).ok_or_else(|| {
         let (name, key) = (operator.name(), hex(key));
         Error::corruption(format!("Error: Could not perform merge by {name} of key {key}"))
             .with_subcode(SubCode::MergeOperatorFailed)
@@ -44,7 +43,7 @@ pub(crate) fn merge_for_read(
     cf: &CfData,
     key: &[u8],
     base: Option<&[u8]>,
-    operands: &[Vec<u8>],
+    operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
     let operator = cf.merge_operator();
     let merge = || full_merge(operator.as_deref(), key, base, operands);

@@ -57,6 +57,8 @@ pub struct MergingIterator<I> {
     heap: Vec<Head>,
     current: Option<u32>,
     direction: Direction,
+    /// All sources are where the next move takes them: it was begun before.
+    begun: bool,
     status: Result<()>,
 }
 
@@ -86,6 +88,7 @@ impl<I: Waits> MergingIterator<I> {
             heap,
             current: None,
             direction: Direction::Forward,
+            begun: false,
             status: Ok(()),
         }
     }
@@ -191,34 +194,61 @@ impl<I: Waits> MergingIterator<I> {
 
     /// Moves all sources but the one numbered `except`.
     fn move_sources(&mut self, goal: Goal<'_>, except: Option<u32>) {
+        let waiting = self.start_sources(goal, except);
+        if !waiting.is_empty() {
+            self.wait_together(goal, waiting);
+        }
+    }
+
+    fn start_sources(&mut self, goal: Goal<'_>, except: Option<u32>) -> Vec<u32> {
         let mut waiting = Vec::new();
         for (index, source) in (0..).zip(&mut self.sources) {
             if Some(index) != except && source.start(goal) {
                 waiting.push(index);
             }
         }
-        if !waiting.is_empty() {
-            self.wait_together(goal, waiting);
-        }
+        waiting
+    }
+
+    /// Begins a move of all sources; which of them wait for a block. The next move has to go to the
+    /// same goal, once none waits.
+    pub fn begin(&mut self, goal: Goal<'_>) -> Vec<u32> {
+        self.begun = true;
+        self.start_sources(goal, None)
+    }
+
+    /// The tables of these sources, which wait.
+    pub fn waiting<'a>(
+        &'a mut self,
+        waiting: &'a [u32],
+    ) -> impl Iterator<Item = &'a mut TableIter> {
+        let is_waiting = |index: &u32| waiting.binary_search(index).is_ok();
+        let sources = (0..).zip(&mut self.sources).filter(move |(index, _)| is_waiting(index));
+        sources.filter_map(|(_, source)| source.waiting())
+    }
+
+    /// Continues the move of these sources, of which those stay that wait again.
+    pub fn go_on(&mut self, goal: Goal<'_>, waiting: &mut Vec<u32>) {
+        waiting.retain(|index| self.sources[*index as usize].go_on(goal));
     }
 
     /// Reads the blocks for which those sources wait, together, until none waits.
     #[cold]
     fn wait_together(&mut self, goal: Goal<'_>, mut waiting: Vec<u32>) {
         while !waiting.is_empty() {
-            let is_waiting = |index: &u32| waiting.binary_search(index).is_ok();
-            let sources = (0..).zip(&mut self.sources).filter(|(index, _)| is_waiting(index));
-            let tables = sources.filter_map(|(_, source)| source.waiting());
+            let tables = self.waiting(&waiting);
             let little_stack = |table: &&mut TableIter| table.fetches_on_little_stack();
             read_together(activity::current(), tables, little_stack, |table| table.fetch());
-            waiting.retain(|index| self.sources[*index as usize].go_on(goal));
+            self.go_on(goal, &mut waiting);
         }
     }
 
     fn seek_all(&mut self, direction: Direction, goal: Goal<'_>) {
         self.status = Ok(());
         let time = perf::time(PerfMetric::SeekChildSeekTime);
-        self.move_sources(goal, None);
+        if !std::mem::take(&mut self.begun) {
+            self.move_sources(goal, None);
+        }
         perf::count(PerfMetric::SeekChildSeekCount, self.sources.len() as u64);
         drop(time);
         let _time = perf::time(match direction {

@@ -27,7 +27,9 @@ use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions}
 
 use crate::cost;
 use crate::read::answer::PointAnswer;
+use crate::read::get::timed::FoundTimes;
 use crate::read::get::{self, Attempt, Hits};
+use crate::read::sampling::Sampled;
 use crate::read::together::read_together;
 use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
@@ -93,7 +95,7 @@ pub(crate) struct MultiGet<'a, W> {
     sequence: SequenceNumber,
     hits: Cell<Hits>,
     /// Get the timestamps of the versions found.
-    times: Option<&'a [RefCell<Vec<u8>>]>,
+    times: Option<&'a [RefCell<FoundTimes>]>,
     wanted: PhantomData<fn() -> W>,
 }
 
@@ -109,13 +111,19 @@ impl<'a, W: PointAnswer> MultiGet<'a, W> {
         MultiGet { families, keys, options, sequence, hits, times, wanted }
     }
 
+    /// Those reads are sampled.
+    pub fn sampling(self, sampled: Sampled) -> Self {
+        self.hits.set(Hits { sampled, ..self.hits.get() });
+        self
+    }
+
     /// The timestamps of the versions found go to `times`, which are as many as the keys.
-    pub fn noting(self, times: Option<&'a [RefCell<Vec<u8>>]>) -> Self {
+    pub fn noting(self, times: Option<&'a [RefCell<FoundTimes>]>) -> Self {
         MultiGet { times, ..self }
     }
 
     /// Where the timestamp of key number `at` goes; nothing is there.
-    fn time_of(&self, at: usize) -> Option<&'a RefCell<Vec<u8>>> {
+    fn time_of(&self, at: usize) -> Option<&'a RefCell<FoundTimes>> {
         let time = &self.times?[at];
         // An earlier attempt may have found the version, and not the value that it needs.
         time.borrow_mut().clear();

@@ -88,7 +88,7 @@ pub(crate) fn newest_time(
     let (order, key) = (cf.comparator(), UserKey::new(key));
     let (found_at, mut hits) = (RefCell::default(), Hits::default());
     get_at::<PinnedSlice>(cf, view, options, (MAX_SEQUENCE, key.as_bytes()), &found_at, &mut hits)?;
-    let mut newest = Some(found_at.into_inner()).filter(|time| !time.is_empty());
+    let mut newest = Some(found_at.into_inner().into_newest()).filter(|time| !time.is_empty());
     let mut note = |list: &FragmentedTombstones| {
         for (_, time) in list.covering(order, key).into_iter().flat_map(Fragment::tombstones) {
             let newer = |newest: &Vec<u8>| order.compare_timestamp(time, newest).is_gt();

@@ -8,6 +8,7 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_memtable::MemTableIter;
 use pumice_table::{Extractor, Goal, TableIter};
 
+use crate::read::guarded::GuardedSource;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::{MergingIterator, Waits};
 use crate::read::overlapping::OverlappingIterator;
@@ -22,6 +23,8 @@ pub enum Rare {
     Timed(TimedSource),
     /// Tables that have lost the timestamps of their keys.
     Padded(PaddedSource),
+    /// A memtable whose entries have checksums.
+    Guarded(GuardedSource),
 }
 
 /// A memtable, one L0 table, one sorted level, or a rare source.
@@ -42,6 +45,7 @@ macro_rules! each_rare {
             Rare::Overlapping($iter) => $body,
             Rare::Timed($iter) => $body,
             Rare::Padded($iter) => $body,
+            Rare::Guarded($iter) => $body,
         }
     };
 }
@@ -106,6 +110,7 @@ impl Source {
             Source::Level(level) => level.scope_to_prefix(scope),
             Source::Rare(rare) => match &mut **rare {
                 Rare::Overlapping(files) => files.scope_to_prefix(scope),
+                Rare::Guarded(mem) => mem.scope_to_prefix(scope),
                 // It finds everything.
                 Rare::Timed(_) | Rare::Padded(_) => {}
             },
@@ -116,7 +121,11 @@ impl Source {
     pub fn is_memtable(&self) -> bool {
         match self {
             Source::Mem(_) => true,
-            Source::Rare(rare) => matches!(&**rare, Rare::Timed(timed) if timed.is_memtable()),
+            Source::Rare(rare) => match &**rare {
+                Rare::Timed(timed) => timed.is_memtable(),
+                Rare::Guarded(_) => true,
+                Rare::Overlapping(_) | Rare::Padded(_) => false,
+            },
             Source::Table(_) | Source::Level(_) => false,
         }
     }
@@ -126,7 +135,7 @@ impl Source {
         match self {
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.timestamp(),
-                Rare::Overlapping(_) | Rare::Padded(_) => &[],
+                Rare::Overlapping(_) | Rare::Padded(_) | Rare::Guarded(_) => &[],
             },
             _ => &[],
         }
@@ -139,7 +148,7 @@ impl Source {
             Source::Rare(rare) => match &**rare {
                 Rare::Timed(timed) => timed.note_use(),
                 Rare::Padded(padded) => padded.note_use(),
-                Rare::Overlapping(_) => {}
+                Rare::Overlapping(_) | Rare::Guarded(_) => {}
             },
             Source::Table(table) => table.note_use(),
             Source::Level(level) => level.note_use(),

@@ -162,6 +162,22 @@ impl Look {
         }
     }
 
+    /// The key, as tables have it, of an entry that is shown with `shown` and has the timestamp
+    /// `time`; tables that are `stripped` have keys without.
+    pub fn stored_key(&self, shown: &[u8], time: &[u8], stripped: bool) -> Vec<u8> {
+        let mut key = match self.from {
+            None => stamped(shown, time),
+            Some(_) => {
+                let version = InternalKey::checked(shown).map(InternalKey::user_key);
+                version.map_or(shown, UserKey::as_bytes).to_vec()
+            }
+        };
+        if stripped {
+            key.truncate(key.len().saturating_sub(self.stored.timestamp_size()));
+        }
+        key
+    }
+
     /// The timestamp in a key of a version.
     pub fn timestamp_of_version<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         let version = InternalKey::checked(key).map(InternalKey::user_key);
@@ -315,11 +331,6 @@ impl TimedSource {
             return key::append_internal_key(&mut self.key, bare, sequence, tag);
         }
         let tag = match EntryKind::of_tag(ikey.tag()) {
-            EntryKind::Operand => {
-                let text = "merge operands in a read with iter_start_ts";
-                self.status = Err(Error::not_supported(text));
-                return;
-            }
             EntryKind::Tombstone => ValueType::Value as u8,
             _ => ikey.tag(),
         };

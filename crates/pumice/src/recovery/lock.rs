@@ -10,6 +10,7 @@ use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem, create_dir_durably};
 
 use crate::options::DbOptions;
+use crate::recovery::best_efforts;
 
 /// How a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,12 +68,19 @@ pub(crate) fn lock_and_look(
 /// Returns whether there is a database; refuses what the options forbid. Writes nothing.
 fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -> Result<bool> {
     let current = filename::current_file(path);
-    let exists = fs.exists(&current)?;
+    let best_efforts = options.best_efforts_recovery && !mode.is_guest();
+    let exists = match best_efforts {
+        true => !best_efforts::manifests(fs, path)?.is_empty(),
+        false => fs.exists(&current)?,
+    };
     if exists && options.error_if_exists && mode.writes() {
         return Err(Error::invalid_argument(format!(
             "{}: exists (error_if_exists is true)",
             path.display()
         )));
+    }
+    if !exists && !mode.writes() && best_efforts {
+        return Err(best_efforts::no_manifest(path));
     }
     if !exists && !mode.writes() {
         // Report what a read of CURRENT would: the path and the reason.

@@ -1,6 +1,7 @@
 //! Reads a database's directory for an open: its lock, CURRENT, the MANIFEST and the versions in
 //! it.
 
+pub(crate) mod best_efforts;
 pub(crate) mod consistent_read;
 pub(crate) mod destroy;
 pub(crate) mod lock;

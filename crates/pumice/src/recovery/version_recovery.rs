@@ -44,6 +44,8 @@ pub(crate) struct RecoveredVersions {
     pub db_id: Option<String>,
     /// The unusable end of the MANIFEST, if any.
     pub dropped: Option<DroppedTail>,
+    /// What a best-efforts recovery left out, in words.
+    pub losses: Vec<String>,
 }
 
 impl RecoveredVersions {
@@ -98,9 +100,13 @@ pub(crate) struct Shape {
     pub may_overlap: bool,
 }
 
-/// How to interpret a column family while replaying: by id, name and persisted comparator name.
-/// None: it is not opened. The id is what tells it from another of that name, created after a drop.
-pub(crate) type FamilySpec<'a> = dyn Fn(u32, &str, Option<&str>) -> Result<Option<Shape>> + 'a;
+/// The name of an order that files record, and whether tables lack the timestamps of its keys.
+pub(crate) type RecordedOrder<'n> = (&'n str, bool);
+
+/// How to interpret a column family while replaying: by id, name and persisted order. None: it is
+/// not opened. The id is what tells it from another of that name, created after a drop.
+pub(crate) type FamilySpec<'a> =
+    dyn Fn(u32, &str, Option<RecordedOrder<'_>>) -> Result<Option<Shape>> + 'a;
 
 struct Family {
     name: String,
@@ -220,18 +226,22 @@ impl Family {
         }
     }
 
+    fn recorded(&self) -> Option<RecordedOrder<'_>> {
+        self.comparator.as_deref().map(|name| (name, self.stripped))
+    }
+
     /// The family as of now, None if it is not opened. Edits already applied are not processed
     /// again.
     fn build(&mut self, id: u32, spec: &FamilySpec<'_>) -> Result<Option<RecoveredFamily>> {
         let version = match self.built.take() {
             Some(built) if self.edits.is_empty() => built,
             Some(built) => self.build_on(built, false)?,
-            None => match spec(id, &self.name, self.comparator.as_deref())? {
+            None => match spec(id, &self.name, self.recorded())? {
                 Some(shape) => self.build_first(shape)?,
                 None => return Ok(None),
             },
         };
-        self.check_timed(&version)?;
+        self.check_times(&version)?;
         self.built = Some(Arc::clone(&version));
         Ok(Some(RecoveredFamily {
             name: self.name.clone(),
@@ -240,17 +250,21 @@ impl Family {
         }))
     }
 
-    /// Refuses what is not read of keys with timestamps.
-    fn check_timed(&self, version: &Version) -> Result<()> {
-        if version.time_order().timestamp_size() == 0 {
-            return Ok(());
-        }
-        let what = if !version.is_stripped()
+    /// Refuses files whose keys have not the timestamps that those of the others have.
+    ///
+    /// # Errors
+    /// NotSupported.
+    fn check_times(&self, version: &Version) -> Result<()> {
+        let order = version.time_order();
+        let recorded = self.comparator.as_deref().unwrap_or(order.name());
+        let what = if order.timestamp_size() > 0
+            && !version.is_stripped()
             && version.all_files().any(|(_, file)| file.timestamps_stripped)
         {
             "tables without the timestamps of their keys, which others have"
-        } else if !version.blob_files().is_empty() {
-            "values in blob files of keys with timestamps"
+        } else if order.name() != recorded && !version.blob_files().is_empty() {
+            // The keys in their records would need the timestamps too.
+            "its keys cannot get or lose timestamps while it has blob files"
         } else {
             return Ok(());
         };
@@ -274,15 +288,16 @@ impl Family {
 
     fn build_first(&mut self, shape: Shape) -> Result<Arc<Version>> {
         let Shape { comparator, stripped, levels, may_overlap } = shape;
-        if let Some(persisted) = &self.comparator {
-            check_order_change(&comparator, stripped, (persisted, self.stripped))?;
+        if let Some(recorded) = self.recorded() {
+            check_order_change(&comparator, stripped, recorded)?;
         }
         if stripped {
-            // Those from before the family had timestamps lack them too. What is shared is known
-            // from an earlier MANIFEST of such a family.
+            // Those from before the family had timestamps lack them too.
             let files = self.edits.iter_mut().flat_map(|edit| &mut edit.new_files);
-            let files = files.filter_map(|(_, file)| Arc::get_mut(file));
-            files.for_each(|file| file.timestamps_stripped = true);
+            for (_, file) in files.filter(|(_, file)| !file.timestamps_stripped) {
+                let known = FileMetaData::clone(file);
+                *file = Arc::new(FileMetaData { timestamps_stripped: true, ..known });
+            }
         }
         self.build_on(Version::of_family(&comparator, stripped, levels), may_overlap)
     }
@@ -341,6 +356,7 @@ impl ManifestReplay {
             max_column_family: self.max_family,
             db_id: self.db_id.clone(),
             dropped: None,
+            losses: Vec::new(),
         })
     }
 

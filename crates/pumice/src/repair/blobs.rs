@@ -21,10 +21,13 @@ use pumice_base::wide_columns::{self, StoredColumn, WideColumn};
 use pumice_base::{Error, ErrorKind, FileNumber, InternalKey, Result, ValueType};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::edit::{BlobFileAddition, BlobFileGarbage};
+use pumice_table::Table;
 use pumice_table::blob::index::BlobIndex;
 
 use crate::blob::file::BlobFile;
+use crate::blob::record_key::RecordKey;
 use crate::blob::references::{References, may_refer};
+use crate::callbacks::key_forms::KeyForms;
 use crate::recovery::version_recovery::RecoveredVersions;
 use crate::repair::context::RepairContext;
 use crate::repair::report::{FileFate, RepairReport, RepairedFile};
@@ -48,6 +51,21 @@ struct FoundBlobFile {
     is_there: bool,
     /// What it is as a part of the database; or why it is not whole.
     whole: Result<(u32, BlobFileAddition)>,
+}
+
+/// Whose values are read.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub family: u32,
+    pub keys: KeyForms,
+}
+
+/// The table that has an entry.
+#[derive(Clone, Copy)]
+pub(super) struct Holder<'a> {
+    pub table: &'a Table,
+    /// Its entries stay in it, and with them what they refer to in it.
+    pub stays: bool,
 }
 
 /// What becomes of an entry.
@@ -128,17 +146,23 @@ impl BlobFiles {
         listed.into_iter().all(whole)
     }
 
-    /// What becomes of an entry of a table of `family`.
+    /// What becomes of an entry of a table of `owner`.
     ///
     /// # Errors
     /// What says nothing about the file: that it cannot be opened, a lack of memory, a codec that
     /// this build does not have. The repair ends.
-    pub fn settle(&self, family: u32, ikey: &[u8], value: &[u8]) -> Result<Settled> {
+    pub fn settle(
+        &self,
+        owner: Owner,
+        holder: Holder<'_>,
+        ikey: &[u8],
+        value: &[u8],
+    ) -> Result<Settled> {
         let key = InternalKey::new(ikey);
         if !may_refer(key.tag(), value) {
             return Ok(Settled::Stays);
         }
-        match self.moved(family, key, value) {
+        match self.moved(owner, holder, key, value) {
             Ok(None) => Ok(Settled::Stays),
             Ok(Some((kind, value))) => {
                 let ikey = internal_key(key.user_key().as_bytes(), key.sequence(), kind);
@@ -149,21 +173,22 @@ impl BlobFiles {
         }
     }
 
-    /// Type and value of an entry with values in files that are not whole.
+    /// Type and value of an entry with values in files that are not whole, or that it leaves.
     fn moved(
         &self,
-        family: u32,
+        owner: Owner,
+        holder: Holder<'_>,
         key: InternalKey<'_>,
         stored: &[u8],
     ) -> std::result::Result<Option<(ValueType, Vec<u8>)>, Unread> {
-        let user_key = key.user_key().as_bytes();
+        let user_key = &RecordKey::of(owner.keys, key.user_key());
         if key.tag() == ValueType::BlobIndex as u8 {
-            let value = self.value(family, user_key, stored)?;
+            let value = self.value(owner.family, holder, user_key, stored)?;
             return Ok(value.map(|value| (ValueType::Value, value)));
         }
         let columns = wide_columns::decode_stored(stored).map_err(Unread::Lost)?;
         let read = |stored: &StoredColumn<'_>| match stored.in_blob_file {
-            true => self.value(family, user_key, stored.column.value),
+            true => self.value(owner.family, holder, user_key, stored.column.value),
             false => Ok(None),
         };
         let values = columns.iter().map(read).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -191,10 +216,16 @@ impl BlobFiles {
     fn value(
         &self,
         family: u32,
-        key: &[u8],
+        holder: Holder<'_>,
+        key: &RecordKey<'_>,
         index: &[u8],
     ) -> std::result::Result<Option<Vec<u8>>, Unread> {
         let index = BlobIndex::decode(index).map_err(Unread::Lost)?;
+        if index.in_table {
+            let value = holder.table.embedded_blob(&index, true);
+            let value = value.map_err(|error| self.unread(&index, error))?;
+            return Ok((!holder.stays).then_some(value));
+        }
         let Some(found) = self.found.get(&index.file).filter(|found| found.is_there) else {
             let text = format!("{:06}.blob is missing", index.file);
             return Err(Unread::Lost(Error::corruption(text)));

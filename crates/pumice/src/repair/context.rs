@@ -9,8 +9,11 @@ use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::FileSystem;
 use pumice_env::filename::TableDirs;
 
+use crate::callbacks::key_forms::KeyForms;
 use crate::engine::open::ColumnFamilyDescriptor;
-use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions, has_u64_timestamps};
+use crate::recovery::version_recovery::RecordedOrder;
+use crate::repair::blobs::Owner;
 
 /// See the module head.
 pub(super) struct RepairContext<'a> {
@@ -28,8 +31,14 @@ pub(super) struct RepairContext<'a> {
 pub(super) struct Family {
     pub id: u32,
     pub name: String,
+    /// The order of the keys in its tables.
     pub icmp: InternalKeyComparator,
+    /// With the order of its keys, and whether tables have their timestamps.
     pub options: Arc<ColumnFamilyOptions>,
+    /// A file names the order of its keys.
+    pub is_recorded: bool,
+    /// The low of its history, if that is known.
+    pub low: Option<Vec<u8>>,
     /// The data of earlier logs is in tables.
     pub log_number: u64,
 }
@@ -51,57 +60,94 @@ impl RepairContext<'_> {
         })
     }
 
-    /// The comparator of a column family: the one found in its files, which must be built in or in
-    /// the options, perhaps those of another family: a table that was made outside may not say of
-    /// which family it is.
+    /// The order of a column family's keys, and whether tables lack their timestamps: what was
+    /// found in its files. The order must be built in or in the options, perhaps those of another
+    /// family: a table that was made outside may not say of which family it is.
     ///
     /// # Errors
-    /// InvalidArgument if it is neither.
-    pub fn comparator_of(&self, family: &str, found: Option<&str>) -> Result<Comparator> {
-        let given = &self.options_of(family)?.comparator;
-        let Some(found) = found.filter(|found| !found.is_empty() && *found != given.name()) else {
-            return without_timestamps(given.clone());
+    /// InvalidArgument if it is neither; NotSupported for tables without timestamps that are no
+    /// numbers.
+    pub fn order_of(
+        &self,
+        family: &str,
+        found: Option<RecordedOrder<'_>>,
+    ) -> Result<(Comparator, bool)> {
+        let options = self.options_of(family)?;
+        let Some((found, stripped)) = found.filter(|(name, _)| !name.is_empty()) else {
+            return Ok((options.comparator.clone(), options.strips_timestamps()));
         };
+        let order = self.order_named(family, found)?;
+        let stripped = stripped && order.timestamp_size() > 0;
+        if stripped && !has_u64_timestamps(&order) {
+            let text = format!("repair of tables without the timestamps of the order {found}");
+            return Err(Error::not_supported(text));
+        }
+        Ok((order, stripped))
+    }
+
+    fn order_named(&self, family: &str, found: &str) -> Result<Comparator> {
+        let given = &self.options_of(family)?.comparator;
+        if found == given.name() {
+            return Ok(given.clone());
+        }
         let mut named = self.named.iter().map(|descriptor| &descriptor.options.comparator);
         let other = || named.find(|order| order.name() == found).cloned();
-        let order = Comparator::builtin(found).or_else(other).ok_or_else(|| {
+        Comparator::builtin(found).or_else(other).ok_or_else(|| {
             Error::invalid_argument(format!(
                 "{}: does not match existing comparator {found} of column family {family}",
                 given.name()
             ))
-        });
-        without_timestamps(order?)
+        })
     }
 
     /// A column family with the order that was found in its files.
     ///
     /// # Errors
-    /// As [`RepairContext::comparator_of`].
-    pub fn family(&self, id: u32, name: &str, found: Option<&str>) -> Result<Family> {
-        let comparator = self.comparator_of(name, found)?;
+    /// As [`RepairContext::order_of`].
+    pub fn family(&self, id: u32, name: &str, found: Option<RecordedOrder<'_>>) -> Result<Family> {
+        let (comparator, stripped) = self.order_of(name, found)?;
+        let options = ColumnFamilyOptions {
+            comparator,
+            persist_user_defined_timestamps: !stripped,
+            ..self.options_of(name)?.clone()
+        };
         Ok(Family {
             id,
             name: name.to_string(),
-            icmp: InternalKeyComparator::new(comparator),
-            options: Arc::new(self.options_of(name)?.clone()),
+            icmp: InternalKeyComparator::new(options.table_order()),
+            options: Arc::new(options),
+            is_recorded: found.is_some_and(|(name, _)| !name.is_empty()),
+            low: None,
             log_number: 0,
         })
     }
 }
 
-/// Refuses an order with timestamps: what is left of a key's history would have to be put in order
-/// by them.
-fn without_timestamps(order: Comparator) -> Result<Comparator> {
-    match order.timestamp_size() {
-        0 => Ok(order),
-        _ => Err(Error::not_supported(format!(
-            "repair of keys with user-defined timestamps, in the order {}",
-            order.name()
-        ))),
-    }
-}
-
 impl Family {
+    /// The forms of its keys.
+    pub fn key_forms(&self) -> KeyForms {
+        KeyForms::of(&self.options.comparator, self.options.strips_timestamps())
+    }
+
+    /// Whose blobs its tables refer to.
+    pub fn owner(&self) -> Owner {
+        Owner { family: self.id, keys: self.key_forms() }
+    }
+
+    /// The history may be gone below `low`, too.
+    pub fn raise_low(&mut self, low: Option<&[u8]>) {
+        let order = &self.options.comparator;
+        // A damaged MANIFEST may have others.
+        let low = low.filter(|low| !low.is_empty() && low.len() == order.timestamp_size());
+        let higher = low.filter(|low| {
+            let known = self.low.as_ref();
+            known.is_none_or(|known| order.compare_timestamp(low, known).is_gt())
+        });
+        if let Some(low) = higher {
+            self.low = Some(low.to_vec());
+        }
+    }
+
     /// The level for tables whose level is unknown: below everything, as one sorted run; level 0 if
     /// there is no other.
     pub fn run_level(&self) -> usize {

@@ -14,10 +14,14 @@ use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
 
 /// A column family that a MANIFEST names.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct KnownFamily {
     pub name: String,
     pub comparator: Option<String>,
+    /// Its tables lack the timestamps of that order's keys.
+    pub stripped: bool,
+    /// The lows of its history, of which the highest counts: the order decides.
+    pub lows: BTreeSet<Vec<u8>>,
     pub log_number: FileNumber,
 }
 
@@ -111,11 +115,15 @@ impl History {
         let default = crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
         let name = edit.add_column_family.or_else(|| (id == 0).then(|| default.to_string()));
         if let Some(name) = name {
-            let fresh = KnownFamily { name, comparator: None, log_number: 0 };
+            let fresh = KnownFamily { name, ..KnownFamily::default() };
             self.families.entry(id).or_insert(fresh);
         }
         if let Some(family) = self.families.get_mut(&id) {
-            family.comparator = edit.comparator.or(family.comparator.take());
+            if edit.comparator.is_some() {
+                family.comparator = edit.comparator;
+                family.stripped = edit.persist_user_defined_timestamps == Some(false);
+            }
+            family.lows.extend(edit.full_history_ts_low);
             family.log_number = family.log_number.max(edit.log_number.unwrap_or(0));
         }
         for (_, number) in edit.deleted_files {

@@ -136,7 +136,11 @@ impl Plan {
         for PlannedFamily { family, files, cursors, blobs } in &self.families {
             let id = family.id;
             edits.push(VersionEdit {
-                comparator: Some(family.icmp.user.name().to_string()),
+                comparator: Some(family.options.comparator.name().to_string()),
+                persist_user_defined_timestamps: family
+                    .options
+                    .strips_timestamps()
+                    .then_some(false),
                 column_family: id,
                 add_column_family: (id != 0).then(|| family.name.clone()),
                 ..VersionEdit::default()
@@ -144,6 +148,7 @@ impl Plan {
             edits.push(VersionEdit {
                 column_family: id,
                 log_number: Some(family.log_number),
+                full_history_ts_low: family.low.clone(),
                 new_files: files.clone(),
                 compact_cursors: cursors.clone(),
                 blob_additions: blobs.additions.clone(),

@@ -116,8 +116,10 @@ fn families(
     recovered: &RecoveredVersions,
 ) -> Result<BTreeMap<u32, Family>> {
     let family = |(id, found): (&u32, &crate::recovery::version_recovery::RecoveredFamily)| {
-        let order = found.version.comparator().user.name().to_string();
-        let family = context.family(*id, &found.name, Some(&order))?;
+        let version = &found.version;
+        let order = (version.time_order().name(), version.is_stripped());
+        let mut family = context.family(*id, &found.name, Some(order))?;
+        family.raise_low(version.full_history_ts_low().map(|low| &**low));
         Ok((*id, Family { log_number: found.log_number, ..family }))
     };
     recovered.families.iter().map(family).collect()
@@ -206,16 +208,19 @@ impl Change<'_> {
                 }
                 files.extend(self.kept(outputs, family, level, file)?.map(|file| (level, file)));
             }
-            let tables = converted.remove(id).unwrap_or_default();
-            for (epoch, table) in (version.max_epoch_number() + 1..).zip(tables) {
+            let converted = converted.remove(id).unwrap_or_default();
+            converted.note_left_out(&family.name, report);
+            for (epoch, table) in (version.max_epoch_number() + 1..).zip(converted.tables) {
                 last_sequence = last_sequence.max(table.largest_seq);
                 let table = FileMetaData { epoch_number: epoch, ..(*table).clone() };
                 files.push((0, Arc::new(table)));
             }
             let log_number = behind_logs.unwrap_or(family.log_number);
             let cursors = version.compact_cursors().iter();
+            let mut family = Family { log_number, ..family.clone() };
+            family.raise_low(converted.low.as_deref());
             planned.push(PlannedFamily {
-                family: Family { log_number, ..family.clone() },
+                family,
                 files,
                 cursors: cursors.map(|(level, key)| (*level, key.clone())).collect(),
                 blobs: self.blobs.plan(*id, outputs.references.entry(*id).or_default()),

@@ -6,23 +6,31 @@
 //!
 //! Thread safety: plain data and free functions. Suspends on I/O.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::order;
-use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_base::{
+    Error, FileNumber, InternalIterator, InternalKeyComparator, Result, SequenceNumber, ValueType,
+};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
-use pumice_memtable::{MemTable, MemTableIter};
+use pumice_memtable::MemTable;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{PreparedSections, refused};
+use crate::engine::replay_keys::Conversion;
+use crate::flush::stripping::{low_after, without_timestamp};
+use crate::read::guarded::memtable_source;
+use crate::read::source::Source;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::repaired_tables::{Entries, Outputs};
+use crate::repair::report::RepairReport;
 use crate::version::family::new_memtable;
 
 /// A log of the directory.
@@ -58,7 +66,7 @@ impl FoundLog {
 /// The logs from `oldest` on, ascending.
 ///
 /// # Errors
-/// NotSupported for prepared transactions and user-defined timestamps; I/O of the directory.
+/// NotSupported for prepared transactions; I/O of the directory.
 pub(super) fn find(context: &RepairContext<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>> {
     let mut logs = Vec::new();
     let names = match context.fs.list(&context.wal_dir) {
@@ -101,7 +109,7 @@ fn look(
     let file = (number, path.as_path());
     // What an open would accept of it; in this mode a torn end is distinguished from damage.
     let opened =
-        sound_records(context, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
+        sound_records(context, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut log = FoundLog { number, name, path: path.clone(), entries, runs, damage: Vec::new() };
@@ -109,14 +117,14 @@ fn look(
         note(&mut log.damage, defect.clone());
     }
     let mut seen = 0;
-    sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, end| {
+    sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |sound| {
         seen += 1;
         if seen > opened.records
             && let Some(defect) = &opened.defect
         {
             note(&mut log.damage, defect.clone());
         }
-        place.follow(record, end, oldest, &mut log)
+        place.follow(sound.record, sound.end, oldest, &mut log)
     })?;
     if let Some(defect) = opened.defect {
         place.stopped.get_or_insert(format!("{}: {defect}", filename::log_file_name(number)));
@@ -207,12 +215,21 @@ struct Reading {
     torn: bool,
 }
 
-/// Calls `each` with every sound record and where it ends.
+/// A record that can be read.
+struct SoundRecord<'r> {
+    record: &'r [u8],
+    /// Where it ends.
+    end: u64,
+    /// The lengths of timestamps of the column families that have some in the log.
+    timestamp_sizes: &'r [(u32, u16)],
+}
+
+/// Calls `each` with every sound record.
 fn sound_records(
     context: &RepairContext<'_>,
     (number, path): (FileNumber, &Path),
     mode: WalRecoveryMode,
-    each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+    each: &mut dyn FnMut(SoundRecord<'_>) -> Result<()>,
 ) -> Result<Reading> {
     let mut reading = Reading { records: 0, defect: None, torn: false };
     let file = match context.fs.open_sequential(path) {
@@ -231,7 +248,8 @@ fn sound_records(
             Ok(Some(info)) => match sound(&record) {
                 Ok(()) => {
                     reading.records += 1;
-                    each(&record, info.end)?;
+                    let (end, timestamp_sizes) = (info.end, reader.timestamp_sizes());
+                    each(SoundRecord { record: &record, end, timestamp_sizes })?;
                 }
                 Err(_) if mode == WalRecoveryMode::SkipAnyCorrupted => {}
                 Err(error) => {
@@ -244,9 +262,6 @@ fn sound_records(
                 break;
             }
         }
-    }
-    if !reader.timestamp_sizes().is_empty() {
-        return Err(Error::not_supported("the WAL has user-defined timestamps"));
     }
     if reading.defect.is_none() && reader.end() != LogEnd::EndOfFile {
         reading.defect = Some("its end is incomplete".to_string());
@@ -270,25 +285,52 @@ fn sound(record: &[u8]) -> Result<()> {
     }
 }
 
+/// What became of the entries of a column family in logs.
+#[derive(Default)]
+pub(super) struct Converted {
+    /// Tables of level 0, oldest first.
+    pub tables: Vec<Arc<FileMetaData>>,
+    /// The low of the history, if they have lost timestamps.
+    pub low: Option<Vec<u8>>,
+    /// Entries whose keys are shorter than a timestamp.
+    left_out: u64,
+}
+
+impl Converted {
+    /// Reports the entries that have no place in the family.
+    pub fn note_left_out(&self, family: &str, report: &mut RepairReport) {
+        if self.left_out > 0 {
+            report.note(format!(
+                "column family {family}: {} entries of logs are left out, whose keys are shorter \
+                 than a timestamp",
+                self.left_out
+            ));
+        }
+    }
+}
+
 /// Writes every sound entry of the logs that is in no table yet into new tables of level 0, by
 /// column family. Entries of unknown column families are left out.
 ///
 /// # Errors
-/// I/O.
+/// I/O; InvalidArgument or NotSupported for keys with other timestamps than those of their family.
 pub(super) fn convert(
     context: &RepairContext<'_>,
     outputs: &mut Outputs<'_>,
     logs: &[FoundLog],
     families: &BTreeMap<u32, Family>,
-) -> Result<BTreeMap<u32, Vec<Arc<FileMetaData>>>> {
-    let fresh = |family: &Family| new_memtable(&family.options, &family.icmp, 1, 0, None);
+) -> Result<BTreeMap<u32, Converted>> {
+    let fresh = |family: &Family| {
+        let order = InternalKeyComparator::new(family.options.comparator.clone());
+        new_memtable(&family.options, &order, 1, 0, None)
+    };
     let mut mems: BTreeMap<u32, Arc<MemTable>> =
         families.iter().map(|(id, family)| (*id, fresh(family))).collect();
-    let mut tables: BTreeMap<u32, Vec<Arc<FileMetaData>>> = BTreeMap::new();
+    let mut tables: BTreeMap<u32, Converted> = BTreeMap::new();
     for log in logs {
         let file = (log.number, log.path.as_path());
-        sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, _| {
-            apply(record, log.number, families, &mems)?;
+        sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |sound| {
+            apply(&sound, log, families, (&mems, &mut tables))?;
             for (id, family) in families {
                 if mems[id].should_flush() {
                     let full = mems.insert(*id, fresh(family));
@@ -305,20 +347,36 @@ pub(super) fn convert(
 }
 
 fn apply(
-    record: &[u8],
-    log: FileNumber,
+    sound: &SoundRecord<'_>,
+    log: &FoundLog,
     families: &BTreeMap<u32, Family>,
-    mems: &BTreeMap<u32, Arc<MemTable>>,
+    (mems, converted): (&BTreeMap<u32, Arc<MemTable>>, &mut BTreeMap<u32, Converted>),
 ) -> Result<()> {
-    let mut sequence = batch::sequence(record);
-    for entry in batch::records(record) {
+    let mut sequence = batch::sequence(sound.record);
+    for entry in batch::records(sound.record) {
         let BatchRecord::Entry { column_family, value_type, key, value } = entry? else { continue };
         let at = sequence;
         sequence += 1;
         let Some(mem) = mems.get(&column_family) else { continue };
-        if families[&column_family].log_number > log {
+        let family = &families[&column_family];
+        if family.log_number > log.number {
             continue;
         }
+        let is_range = value_type == ValueType::RangeDeletion;
+        let size = sound.timestamp_sizes.iter().find(|(id, _)| *id == column_family);
+        let size = match size {
+            Some((_, size)) => usize::from(*size),
+            // What says it may be what is damaged.
+            None if !log.damage.is_empty() => family.options.comparator.timestamp_size(),
+            None => 0,
+        };
+        let is_short = |key: &[u8]| key.len() < size;
+        if is_short(key) || is_range && is_short(value) {
+            converted.entry(column_family).or_default().left_out += 1;
+            continue;
+        }
+        let key = &family.key_of_log(key, size)?;
+        let value = &if is_range { family.key_of_log(value, size)? } else { value.into() };
         match mem.add(at, value_type, key, value) {
             // The same update in two logs.
             Err(error) if error.kind() == pumice_base::ErrorKind::TryAgain => {}
@@ -328,23 +386,49 @@ fn apply(
     Ok(())
 }
 
+impl Family {
+    /// A key of a log that has `size` bytes of a timestamp there, as the family has it.
+    fn key_of_log<'k>(&self, key: &'k [u8], size: usize) -> Result<Cow<'k, [u8]>> {
+        let order = &self.options.comparator;
+        if order.timestamp_size() == size {
+            return Ok(Cow::Borrowed(key));
+        }
+        if size > 0 && !self.is_recorded {
+            let (name, order) = (&self.name, order.name());
+            return Err(Error::invalid_argument(format!(
+                "a log has keys of column family {name} with timestamps of {size} bytes, and \
+                 nothing but the options names its order: {order} has none of that length"
+            )));
+        }
+        let now = (order, self.options.strips_timestamps());
+        Conversion::between(self.id, size, now)?.of(key).map(Cow::Owned)
+    }
+}
+
 fn flush(
     outputs: &mut Outputs<'_>,
     family: &Family,
     mem: Option<&Arc<MemTable>>,
-    tables: &mut BTreeMap<u32, Vec<Arc<FileMetaData>>>,
+    converted: &mut BTreeMap<u32, Converted>,
 ) -> Result<()> {
     let Some(mem) = mem.filter(|mem| !mem.is_empty()) else { return Ok(()) };
     mem.mark_immutable();
+    let converted = converted.entry(family.id).or_default();
+    let raised = low_after(&family.options, std::iter::once(mem), converted.low.as_deref());
+    converted.low = raised.or(converted.low.take());
+    let stripped = family.options.strips_timestamps();
+    let stripped = stripped.then(|| without_timestamp(&family.options, mem)).transpose()?;
+    let mem = stripped.as_ref().unwrap_or(mem);
     let tombstones = mem.range_tombstones().iter().flat_map(|list| list.tombstones()).collect();
-    let mut entries = MemEntries(mem.iter());
+    let mut entries = MemEntries(memtable_source(mem));
     entries.0.seek_to_first();
+    entries.0.status()?;
     let written = outputs.write(family, 0, None, &mut entries, tombstones)?;
-    tables.entry(family.id).or_default().extend(written);
+    converted.tables.extend(written);
     Ok(())
 }
 
-struct MemEntries(MemTableIter);
+struct MemEntries(Source);
 
 impl Entries for MemEntries {
     fn valid(&self) -> bool {
@@ -358,6 +442,6 @@ impl Entries for MemEntries {
     }
     fn next(&mut self) -> Result<()> {
         self.0.next();
-        Ok(())
+        self.0.status()
     }
 }

@@ -17,7 +17,7 @@ use pumice_manifest::FileMetaData;
 use pumice_table::SalvageIter;
 
 use crate::blob::references::References;
-use crate::repair::blobs::{BlobFiles, Settled};
+use crate::repair::blobs::{BlobFiles, Holder, Settled};
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::repaired_tables::Entries;
 use crate::repair::tables;
@@ -106,7 +106,9 @@ impl<'a> Merge<'a> {
                 self.active[at].1.next();
                 continue;
             }
-            match self.blobs.settle(self.family.id, entry.key(), entry.value())? {
+            let holder = Holder { table: entry.table(), stays: false };
+            let owner = self.family.owner();
+            match self.blobs.settle(owner, holder, entry.key(), entry.value())? {
                 Settled::Stays => self.moved = None,
                 Settled::Moved(ikey, value) => self.moved = Some((ikey, value)),
                 Settled::Lost(_) => {

@@ -68,8 +68,8 @@ use survey::Survey;
 ///
 /// # Errors
 /// IoError if the database is open; Corruption if there are no files of a database; NotSupported or
-/// InvalidArgument, naming the file, for data that could not be kept: user-defined timestamps,
-/// prepared transactions, an unknown comparator, newer formats. Nothing is changed then. I/O
+/// InvalidArgument, naming the file, for data that could not be kept: prepared transactions, an
+/// unknown comparator, newer formats. Nothing is changed then. I/O
 /// errors, after which it can be called again.
 pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport> {
     run(&options.db, path.as_ref(), &[], Some(&options.cf))

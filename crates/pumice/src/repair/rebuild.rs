@@ -93,9 +93,10 @@ fn families(
     found: &[FoundTable],
     report: &mut RepairReport,
 ) -> Result<BTreeMap<u32, Family>> {
-    let mut names: BTreeMap<u32, (String, Option<String>)> = BTreeMap::new();
+    let mut names: BTreeMap<u32, (String, Option<(String, bool)>)> = BTreeMap::new();
     for (id, known) in &history.families {
-        names.insert(*id, (known.name.clone(), known.comparator.clone()));
+        let order = known.comparator.clone().map(|order| (order, known.stripped));
+        names.insert(*id, (known.name.clone(), order));
     }
     for contents in found.iter().filter_map(|table| table.contents.as_ref().ok()) {
         let id = contents.family;
@@ -107,8 +108,11 @@ fn families(
             name => name.to_string(),
         };
         let order = Some(contents.comparator.clone()).filter(|order| !order.is_empty());
+        let order = order.map(|order| (order, contents.stripped));
         let entry = names.entry(id).or_insert((name, None));
-        if entry.1.is_none() {
+        // Tables without timestamps may be from before their family had any.
+        let is_known = history.families.get(&id).is_some_and(|known| known.comparator.is_some());
+        if entry.1.is_none() || contents.stripped && !is_known {
             entry.1 = order;
         }
     }
@@ -121,9 +125,19 @@ fn families(
             report.note(format!("a later column family is also named {name}: #{id} was dropped"));
             continue;
         }
-        let family = context.family(*id, name, order.as_deref())?;
-        let log_number = history.families.get(id).map_or(0, |known| known.log_number);
-        families.insert(*id, Family { log_number, ..family });
+        let order = order.as_ref().map(|(order, stripped)| (order.as_str(), *stripped));
+        let mut family = context.family(*id, name, order)?;
+        if let Some(known) = history.families.get(id) {
+            known.lows.iter().for_each(|low| family.raise_low(Some(low)));
+            family.log_number = known.log_number;
+        }
+        if family.options.comparator.timestamp_size() > 0 {
+            report.note(format!(
+                "column family {name}: from which time on its history is whole is known only as \
+                 far as a MANIFEST could be read"
+            ));
+        }
+        families.insert(*id, family);
     }
     Ok(families)
 }
@@ -184,7 +198,7 @@ impl Rebuild<'_> {
         let Some(family) = self.families.get(&contents.family) else {
             return Some("its column family was replaced by one of the same name");
         };
-        let order = contents.comparator.as_str();
+        let order = contents.order_in_table();
         if !order.is_empty() && order != family.icmp.user.name() {
             return Some("its column family has another comparator");
         }
@@ -202,7 +216,11 @@ impl Rebuild<'_> {
         }
         let mut ours = BTreeSet::new();
         for (id, written) in logs::convert(self.context, outputs, &self.logs, &self.families)? {
-            for meta in written {
+            if let Some(family) = self.families.get_mut(&id) {
+                family.raise_low(written.low.as_deref());
+                written.note_left_out(&family.name, report);
+            }
+            for meta in written.tables {
                 let path = self.context.table(meta.number);
                 ours.insert(path.clone());
                 let references = References::default();
@@ -284,7 +302,9 @@ fn place(
     order::sort_by_key(&mut files, |file| (file.largest_seq, file.number));
     let with_epoch = |(at, file): (usize, Arc<FileMetaData>)| {
         let epoch_number = if level == 0 { at as u64 + 1 } else { 1 };
-        (level, Arc::new(FileMetaData { epoch_number, ..(*file).clone() }))
+        // Those from before the family had timestamps lack them too.
+        let timestamps_stripped = file.timestamps_stripped || family.options.strips_timestamps();
+        (level, Arc::new(FileMetaData { epoch_number, timestamps_stripped, ..(*file).clone() }))
     };
     Ok(files.into_iter().enumerate().map(with_epoch).collect())
 }
@@ -315,6 +335,8 @@ fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Inpu
 
 /// Whether `next`, which does not begin before `file`, begins within it.
 fn touches(family: &Family, file: &FileMetaData, next: &FileMetaData) -> bool {
-    let order = family.icmp.user.compare(next.smallest_user_key(), file.largest_user_key());
+    let order = &family.icmp.user;
+    // Versions of a key are in one file.
+    let order = order.compare_without_timestamp(next.smallest_user_key(), file.largest_user_key());
     order.is_lt() || order.is_eq() && !file.largest_key().is_range_end()
 }

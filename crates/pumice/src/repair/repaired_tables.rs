@@ -80,20 +80,23 @@ impl<'a> Outputs<'a> {
         entries: &mut dyn Entries,
         tombstones: Vec<RangeTombstone>,
     ) -> Result<Vec<Arc<FileMetaData>>> {
-        let tombstones = FragmentedTombstones::build(tombstones, &family.icmp.user);
+        let order = &family.icmp.user;
+        let tombstones = FragmentedTombstones::build(tombstones, order);
         let mut files = Vec::new();
         let mut open: Option<Open> = None;
         let mut from: Option<Vec<u8>> = None;
         while entries.valid() {
             let full = open.as_ref().is_some_and(|file| {
                 cut.is_some_and(|bytes| file.builder.file_size() >= bytes)
-                    && !family.icmp.user.same_user_key(
+                    && !order.same_user_key(
                         InternalKey::new(file.builder.last_key()).user_key(),
                         InternalKey::new(entries.key()).user_key(),
                     )
             });
             if full && let Some(file) = open.take() {
-                let to = InternalKey::new(entries.key()).user_key().to_vec();
+                // A range ends before all versions of a key.
+                let key = order.without_timestamp(InternalKey::new(entries.key()).user_key());
+                let to = order.at_newest(key.as_bytes());
                 let part = (from.as_deref().map(UserKey::new), Some(UserKey::new(&to)));
                 files.extend(self.finish(family, file, &tombstones, part)?);
                 from = Some(to);
@@ -129,6 +132,7 @@ impl<'a> Outputs<'a> {
         let context = TableBuildContext {
             table: Arc::new(options.table_factory.to_table_options()?),
             comparator: family.icmp.clone(),
+            stripped_of: options.stripped_of(),
             compression: kind,
             compression_opts: parameters,
             column_family_id: family.id,
@@ -155,7 +159,7 @@ impl<'a> Outputs<'a> {
             number,
             path,
             builder: TableBuilder::new(context, writer)?,
-            bounds: Bounds::new(family.icmp.clone()),
+            bounds: Bounds::new(family.icmp.clone(), family.key_forms()),
             collectors: Collectors::new(options, family.id, small_i32(level)),
         })
     }
@@ -185,6 +189,7 @@ impl<'a> Outputs<'a> {
             self.context.fs.remove(&file.path)?;
             return Ok(None);
         }
+        let (min_timestamp, max_timestamp) = file.collectors.times().cloned().unwrap_or_default();
         file.collectors.finish(&mut file.builder)?;
         file.builder.finish()?;
         file.builder.finish_file(true, self.context.db.use_fsync)?;
@@ -193,6 +198,8 @@ impl<'a> Outputs<'a> {
         self.references.entry(family.id).or_default().merge(references);
         let meta = FileMetaData {
             oldest_blob_file_number,
+            min_timestamp,
+            max_timestamp,
             tail_size: file.builder.tail_size(),
             ..file.bounds.meta(file.number, file.builder.file_size(), file.builder.properties())
         };
@@ -210,9 +217,10 @@ impl Open {
     }
 
     fn add_tombstone(&mut self, tombstone: &RangeTombstone) -> Result<()> {
-        let ikey = internal_key(&tombstone.start, tombstone.seq, ValueType::RangeDeletion);
+        let (start, end) = (tombstone.stored_start(), tombstone.stored_end());
+        let ikey = internal_key(&start, tombstone.seq, ValueType::RangeDeletion);
         self.bounds.add_tombstone(tombstone);
-        self.collectors.add(InternalKey::new(&ikey), &tombstone.end, self.builder.file_size());
-        self.builder.add(&ikey, &tombstone.end)
+        self.collectors.add(InternalKey::new(&ikey), &end, self.builder.file_size());
+        self.builder.add(&ikey, &end)
     }
 }

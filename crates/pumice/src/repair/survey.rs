@@ -14,7 +14,7 @@ use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType};
 
 use crate::options::MAX_LEVELS;
-use crate::recovery::version_recovery::{self, RecoveredVersions, Shape};
+use crate::recovery::version_recovery::{self, RecordedOrder, RecoveredVersions, Shape};
 use crate::repair::blobs::BlobFiles;
 use crate::repair::context::RepairContext;
 use crate::repair::history::{History, is_refusal};
@@ -108,10 +108,11 @@ impl Survey {
         let first = self.current.as_ref().copied().unwrap_or(0);
         let newer = self.manifests.iter().rev().filter(|number| **number > first);
         for number in self.current.iter().chain(newer) {
-            let spec = |_: u32, name: &str, order: Option<&str>| {
+            let spec = |_: u32, name: &str, order: Option<RecordedOrder<'_>>| {
+                let (comparator, stripped) = context.order_of(name, order)?;
                 Ok(Some(Shape {
-                    comparator: context.comparator_of(name, order)?,
-                    stripped: false,
+                    comparator,
+                    stripped,
                     levels: MAX_LEVELS as usize,
                     may_overlap: false,
                 }))

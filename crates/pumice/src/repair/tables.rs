@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::key::{MAX_SEQUENCE, internal_key, parse_internal_key};
+use pumice_base::key::{MAX_SEQUENCE, U64_TS_SUFFIX, internal_key, parse_internal_key};
 use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{
     Comparator, Error, ErrorKind, FileNumber, InternalKey, InternalKeyComparator, Result,
@@ -16,8 +16,10 @@ use pumice_table::properties::UNKNOWN_COLUMN_FAMILY;
 use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, unique_id_of};
 
 use crate::blob::references::{References, may_refer};
-use crate::repair::blobs::{BlobFiles, Settled};
+use crate::callbacks::key_forms::KeyForms;
+use crate::repair::blobs::{BlobFiles, Holder, Owner, Settled};
 use crate::repair::context::RepairContext;
+use crate::table_output::table_collectors::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 
 /// The property of tables that a repair wrote. Persisted.
 pub(super) const MARK: &str = "pumice.repair";
@@ -38,7 +40,10 @@ pub(super) struct Contents {
     pub meta: Arc<FileMetaData>,
     pub family: u32,
     pub family_name: String,
+    /// The order that the table names.
     pub comparator: String,
+    /// Its keys have lost the timestamps of that order.
+    pub stripped: bool,
     /// Entries that could be read, range tombstones included.
     pub entries: u64,
     /// Entries that could not, by the table's properties.
@@ -51,6 +56,14 @@ pub(super) struct Contents {
     pub lacks_sequence: bool,
     /// Blobs that stay where they are.
     pub references: References,
+}
+
+impl Contents {
+    /// The name of the order that its keys have as they are.
+    pub fn order_in_table(&self) -> &str {
+        let bare = self.comparator.strip_suffix(U64_TS_SUFFIX).filter(|_| self.stripped);
+        bare.unwrap_or(&self.comparator)
+    }
 }
 
 impl FoundTable {
@@ -153,18 +166,20 @@ fn read(
     let properties = properties(context, path)?;
     let (family, name) =
         known.map_or_else(|| family_of(&properties), |(id, name, _)| (id, name.to_string()));
-    if properties.user_timestamps_persisted == 0 {
-        return Err(Refusal::Foreign(Error::not_supported("user-defined timestamps")));
-    }
-    let comparator =
-        context.comparator_of(&name, Some(&properties.comparator)).map_err(Refusal::Foreign)?;
-    let table = open(context, path, number, &comparator, meta)?;
-    let mut found = Bounds::new(table.comparator().clone());
+    let stripped = properties.user_timestamps_persisted == 0;
+    let found = Some((properties.comparator.as_str(), stripped));
+    let (order, lacks_times) = context.order_of(&name, found).map_err(Refusal::Foreign)?;
+    let keys = KeyForms::of(&order, lacks_times);
+    let in_table = if lacks_times { order.without_timestamps() } else { order };
+    let table = open(context, path, number, &in_table, meta)?;
+    let owner = Owner { family, keys };
+    let mut found = Bounds::new(table.comparator().clone(), keys);
     let mut settled = None;
     let mut iter = table.salvage();
     while iter.valid() {
         let key = parse_internal_key(iter.key())?;
-        match blobs.settle(family, iter.key(), iter.value()).map_err(Refusal::Foreign)? {
+        let holder = Holder { table: &table, stays: true };
+        match blobs.settle(owner, holder, iter.key(), iter.value()).map_err(Refusal::Foreign)? {
             Settled::Stays => found.add(iter.key(), key.sequence, iter.value()),
             Settled::Moved(ikey, value) => {
                 found.add(&ikey, key.sequence, &value);
@@ -196,6 +211,7 @@ fn read(
         family,
         family_name: name,
         comparator: properties.comparator.clone(),
+        stripped,
         entries: found.points + found.tombstones,
         entries_lost,
         damage,
@@ -229,12 +245,14 @@ pub(super) fn within_bounds(
     file: &FileMetaData,
     cmp: &Comparator,
 ) -> Option<RangeTombstone> {
+    // Those of a tombstone have the newest timestamp that there can be.
     let (low, high) = (file.smallest_user_key(), file.largest_user_key());
-    if cmp.compare(tombstone.start(), low).is_lt() {
-        tombstone.start = low.to_vec();
+    let whole = |key| cmp.at_newest(cmp.without_timestamp(key).as_bytes());
+    if cmp.compare_without_timestamp(tombstone.start(), low).is_lt() {
+        tombstone.start = whole(low);
     }
-    if cmp.compare(tombstone.end(), high).is_gt() {
-        tombstone.end = high.to_vec();
+    if cmp.compare_without_timestamp(tombstone.end(), high).is_gt() {
+        tombstone.end = whole(high);
     }
     cmp.compare(tombstone.start(), tombstone.end()).is_lt().then_some(tombstone)
 }
@@ -242,6 +260,7 @@ pub(super) fn within_bounds(
 /// Collects the bounds of a table's entries.
 pub(super) struct Bounds {
     icmp: InternalKeyComparator,
+    keys: KeyForms,
     smallest: Vec<u8>,
     largest: Vec<u8>,
     seqs: (SequenceNumber, SequenceNumber),
@@ -251,11 +270,11 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(icmp: InternalKeyComparator) -> Self {
+    pub fn new(icmp: InternalKeyComparator, keys: KeyForms) -> Self {
         let seqs = (MAX_SEQUENCE, 0);
         let references = References::default();
         let (smallest, largest, points, tombstones) = (Vec::new(), Vec::new(), 0, 0);
-        Bounds { icmp, smallest, largest, seqs, points, tombstones, references }
+        Bounds { icmp, keys, smallest, largest, seqs, points, tombstones, references }
     }
 
     /// Adds a point entry; they come in order.
@@ -263,7 +282,7 @@ impl Bounds {
         let key = InternalKey::new(ikey);
         if may_refer(key.tag(), value) {
             // What cannot be decoded refers to nothing.
-            drop(self.references.add(key.user_key(), key.tag(), value));
+            drop(self.references.add(self.keys.whole_len(key.user_key()), key.tag(), value));
         }
         if self.smallest.is_empty() {
             self.smallest.extend_from_slice(ikey);
@@ -277,7 +296,7 @@ impl Bounds {
     /// Adds a tombstone, after the last point entry.
     pub fn add_tombstone(&mut self, tombstone: &RangeTombstone) {
         let seq = tombstone.seq;
-        let first = internal_key(&tombstone.start, seq, ValueType::RangeDeletion);
+        let first = internal_key(&tombstone.stored_start(), seq, ValueType::RangeDeletion);
         let last = internal_key(&tombstone.end, MAX_SEQUENCE, ValueType::RangeDeletion);
         if self.smallest.is_empty()
             || self.icmp.compare(InternalKey::new(&first), InternalKey::new(&self.smallest)).is_lt()
@@ -309,9 +328,13 @@ impl Bounds {
             0 => 0,
             start => file_size.saturating_sub(start),
         };
+        let time = |name| properties.collected(name).unwrap_or_default().to_vec();
         let meta = FileMetaData {
             number,
             file_size,
+            timestamps_stripped: properties.user_timestamps_persisted == 0,
+            min_timestamp: time(TIMESTAMP_MIN),
+            max_timestamp: time(TIMESTAMP_MAX),
             smallest: self.smallest,
             largest: self.largest,
             smallest_seq: if self.points + self.tombstones == 0 { 0 } else { self.seqs.0 },

@@ -191,7 +191,6 @@ impl DbState {
                 log_number: Some(cf.log_number),
                 last_sequence: Some(last_sequence),
                 prev_log_number: Some(0),
-                next_file_number: Some(0),
                 ..VersionEdit::default()
             };
             files.full_history_ts_low = cf.version.full_history_ts_low().map(|low| low.to_vec());

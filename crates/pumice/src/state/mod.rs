@@ -174,6 +174,8 @@ pub(crate) struct Files {
     pub options_stale: bool,
     /// The end of the MANIFEST that the open dropped because a crash had torn it.
     pub dropped_tail: Option<DroppedTail>,
+    /// A best-efforts recovery left something out.
+    pub left_out: bool,
     /// Bytes that `sst_file_manager` requires free for this database after a full disk.
     pub disk_buffer: u64,
 }

@@ -85,6 +85,8 @@ pub enum CompactionReason {
     FifoTtl,
     /// The oldest blob files are mostly garbage.
     ForcedBlobGc,
+    /// Many reads found no value in the file.
+    ReadTriggered,
 }
 
 impl CompactionReason {
@@ -105,6 +107,7 @@ impl CompactionReason {
             CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
             CompactionReason::FifoTtl => "FIFOTtl",
             CompactionReason::ForcedBlobGc => "ForcedBlobGC",
+            CompactionReason::ReadTriggered => "ReadTriggered",
         }
     }
 }

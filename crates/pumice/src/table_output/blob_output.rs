@@ -28,7 +28,9 @@ use pumice_table::blob::format::{
 use pumice_table::blob::index::BlobIndex;
 use pumice_table::{BlockCache, CachedBlock, TableReason, cache_base_of};
 
+use crate::blob::record_key::RecordKey;
 use crate::blob::references::may_refer;
+use crate::callbacks::key_forms::KeyForms;
 use crate::options::{ColumnFamilyOptions, PrepopulateBlobCache};
 use crate::read::pinned::PinnedSlice;
 use crate::stats::{HistogramKind, Record, Ticker};
@@ -90,6 +92,7 @@ struct Relocated {
 pub(crate) struct BlobOutput<'a> {
     env: &'a dyn OutputEnv,
     cf: &'a CfData,
+    keys: KeyForms,
     spec: BlobSpec<'a>,
     /// Values from this size on are separated; None: none are.
     min_bytes: Option<usize>,
@@ -135,6 +138,7 @@ impl<'a> BlobOutput<'a> {
         Ok(Some(BlobOutput {
             env,
             cf,
+            keys: cf.key_forms(),
             spec,
             min_bytes: separates
                 .then(|| usize::try_from(options.min_blob_size).unwrap_or(usize::MAX).max(1)),
@@ -268,6 +272,7 @@ impl<'a> BlobOutput<'a> {
     /// Writes a blob.
     fn add(&mut self, key: UserKey<'_>, value: &[u8]) -> Result<BlobIndex> {
         let timer = self.env.statistics().timer();
+        let key = RecordKey::of(self.keys, key);
         self.pack(value)?;
         let stored = if self.compressor.is_some() { &self.packed[..] } else { value };
         let file = match &mut self.file {
@@ -281,7 +286,8 @@ impl<'a> BlobOutput<'a> {
         file.writer.append_run(stored)?;
         file.count += 1;
         let (file_number, size) = (file.number, stored.len() as u64);
-        let index = BlobIndex { file: file_number, offset, size, compression: self.compression };
+        let (in_table, compression) = (false, self.compression);
+        let index = BlobIndex { file: file_number, in_table, offset, size, compression };
         if let (Some(cache), Some(base)) = (&self.cache, &file.cache_base) {
             fill(cache, blob_cache_key(*base, offset), value, self.env);
         }

@@ -8,6 +8,7 @@
 use pumice_base::{Comparator, InternalIterator, InternalKey, Result, UserKey};
 
 use crate::blob::references::{References, may_refer};
+use crate::callbacks::key_forms::KeyForms;
 
 /// See the module head.
 pub(crate) struct Metered<I> {
@@ -15,15 +16,16 @@ pub(crate) struct Metered<I> {
     comparator: Comparator,
     /// User key, exclusive.
     end: Option<Vec<u8>>,
+    keys: KeyForms,
     references: References,
     status: Result<()>,
 }
 
 impl<I: InternalIterator> Metered<I> {
     /// Counts what is met of `input` before the user key `end`.
-    pub fn new(input: I, comparator: Comparator, end: Option<Vec<u8>>) -> Self {
+    pub fn new(input: I, comparator: Comparator, keys: KeyForms, end: Option<Vec<u8>>) -> Self {
         let (references, status) = (References::default(), Ok(()));
-        Metered { input, comparator, end, references, status }
+        Metered { input, comparator, end, keys, references, status }
     }
 
     /// What was counted.
@@ -48,7 +50,7 @@ impl<I: InternalIterator> Metered<I> {
         if end.is_some_and(|end| self.comparator.compare(key, end).is_ge()) {
             return;
         }
-        let counted = self.references.add(key, tag, self.input.value());
+        let counted = self.references.add(self.keys.whole_len(key), tag, self.input.value());
         if let (Err(error), Ok(())) = (counted, &self.status) {
             self.status = Err(error);
         }

@@ -23,6 +23,7 @@ use pumice_port::lane::at_normal_priority;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::blob::references::{References, may_refer};
+use crate::callbacks::key_forms::KeyForms;
 use crate::options::CompactionStyle as Style;
 use crate::options::codec::compression_of;
 use crate::stats::{HistogramKind, Record};
@@ -74,6 +75,7 @@ pub(crate) struct OutputFile {
     largest_end: Vec<u8>,
     creation_time: u64,
     collectors: Collectors,
+    keys: KeyForms,
     references: References,
     /// Digest of the entries so far, with `paranoid_file_checks`.
     digest: Option<u64>,
@@ -148,6 +150,7 @@ impl OutputFile {
             largest_end: Vec::new(),
             creation_time,
             collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
+            keys: cf.key_forms(),
             references: References::default(),
             digest: options.paranoid_file_checks.then_some(0),
         })
@@ -170,7 +173,7 @@ impl OutputFile {
         }
         let tag = ikey.sequence_and_type().1;
         if may_refer(tag, value) {
-            self.references.add(ikey.user_key(), tag, value)?;
+            self.references.add(self.keys.whole_len(ikey.user_key()), tag, value)?;
         }
         self.builder.add(ikey.as_bytes(), value)
     }

@@ -2,9 +2,10 @@
 //!
 //! Thread safety: one owner, the table's writer. They are user code: a panic ends the job.
 
-use pumice_base::{Comparator, Error, InternalKey, Result, UserKey};
+use pumice_base::{Comparator, Error, InternalKey, Result, UserKey, ValueType};
 use pumice_table::TableBuilder;
 
+use crate::callbacks::key_forms::KeyForms;
 use crate::options::{CollectorContext, ColumnFamilyOptions, EntryType, TablePropertiesCollector};
 
 /// Prefix of property names that are reserved.
@@ -19,6 +20,7 @@ pub(crate) const TIMESTAMP_MAX: &str = "rocksdb.timestamp_max";
 pub(crate) struct Collectors {
     /// The user's.
     own: Vec<Box<dyn TablePropertiesCollector>>,
+    keys: KeyForms,
     times: Option<Times>,
 }
 
@@ -55,7 +57,9 @@ impl Collectors {
             num_levels: options.num_levels,
         };
         let order = options.table_order();
+        let keys = KeyForms::of(&options.comparator, options.strips_timestamps());
         Collectors {
+            keys,
             own: factories.iter().filter_map(|f| f.create_collector(&context)).collect(),
             times: (order.timestamp_size() > 0).then_some(Times { order, range: None }),
         }
@@ -82,12 +86,19 @@ impl Collectors {
     #[inline(never)]
     pub fn add(&mut self, ikey: InternalKey<'_>, value: &[u8], file_bytes: u64) {
         let (sequence, tag) = ikey.sequence_and_type();
-        let (key, entry_type) = (ikey.user_key().as_bytes(), EntryType::of(tag));
+        let entry_type = EntryType::of(tag);
         if let Some(times) = &mut self.times {
             times.add(ikey.user_key());
         }
+        if self.own.is_empty() {
+            return;
+        }
+        let key = self.keys.whole(ikey.user_key().as_bytes());
+        // The end of a range is a key.
+        let end = (tag == ValueType::RangeDeletion as u8).then(|| self.keys.whole(value));
+        let value = end.as_deref().unwrap_or(value);
         for collector in &mut self.own {
-            collector.add(key, value, entry_type, sequence, file_bytes);
+            collector.add(&key, value, entry_type, sequence, file_bytes);
         }
     }
 

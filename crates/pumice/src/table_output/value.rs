@@ -13,7 +13,7 @@ use pumice_manifest::Version;
 use pumice_table::TableReadOptions;
 use pumice_table::blob::index::BlobIndex;
 
-use crate::blob::references::may_refer;
+use crate::blob::references::{is_embedded, may_refer};
 use crate::read::elsewhere::{BlobReads, BlobSource, Fetched};
 use crate::read::value::is_entity;
 use crate::version::family::CfData;
@@ -100,6 +100,19 @@ impl InputValues {
         };
         let tables = &cf.tables();
         BlobSource { tables, version, family: cf.id, reads: self.reads }.fetch(key, tag, stored)
+    }
+
+    /// A value of `key` that is, in whole or in part, in another record of its table; None for all
+    /// others. An output has no such records.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of the table.
+    #[inline]
+    pub fn take_in(&self, key: UserKey<'_>, tag: u8, stored: &[u8]) -> Result<Option<Fetched>> {
+        match may_refer(tag, stored) && is_embedded(tag, stored)? {
+            false => Ok(None),
+            true => self.fetch_blobs(key, tag, stored),
+        }
     }
 
     /// Has the system read `bytes` of a blob file from a blob on. Only a hint: what cannot be read

@@ -25,6 +25,7 @@ use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, Writ
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
+use crate::callbacks::key_forms::KeyForms;
 use crate::lock_order;
 use crate::options::ColumnFamilyOptions;
 use crate::snapshot::SnapshotOwner;
@@ -157,6 +158,11 @@ impl CfData {
     /// The order of the user keys in tables.
     pub(crate) fn table_order(&self) -> &Comparator {
         &self.table_keys.icmp.user
+    }
+
+    /// The forms of its keys.
+    pub(crate) fn key_forms(&self) -> KeyForms {
+        KeyForms::of(self.comparator(), self.table_keys.stripped)
     }
 
     /// `key` of a memtable as tables have it.
@@ -322,6 +328,7 @@ fn memtable_options(
             0 => options.min_tombstones_for_range_conversion,
             _ => 0,
         },
+        guard_bytes: options.memtable_protection_bytes_per_key as usize,
         write_buffer_manager: manager,
     }
 }

@@ -16,6 +16,7 @@ mod compaction;
 mod extensions;
 mod files;
 mod read;
+mod recovery;
 mod stats;
 mod tasks;
 mod timestamps;

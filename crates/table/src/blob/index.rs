@@ -5,12 +5,16 @@
 //! 0x01 ‖ varint64 file ‖ varint64 offset ‖ varint64 size ‖ u8 compression
 //! ```
 //!
+//! File 0 is the table that has the entry: the value is in a record of its own there. In memory,
+//! once its block is read (`read::embedded`), such an index is followed by fixed64 with the number
+//! of that table, so that whoever holds it knows where to read.
+//!
 //! Kinds 0 (the value itself, with an expiration) and 2 (with an expiration) are of RocksDB's old
 //! BlobDB, which nobody opens here. Persisted. Never renumber.
 //!
 //! Thread safety: plain data. Bytes from disk never panic.
 
-use pumice_base::coding::{Decoder, put_varint64};
+use pumice_base::coding::{Decoder, get_fixed64, put_fixed64, put_varint64};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_compress::CompressionType;
 
@@ -18,11 +22,13 @@ const INLINED_TTL: u8 = 0;
 const BLOB: u8 = 1;
 const BLOB_TTL: u8 = 2;
 
-/// Where a value is in a blob file.
+/// Where a value is in a blob file, or in the table that has the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobIndex {
-    /// The blob file.
+    /// The blob file, or the table; 0 for a table that is not named.
     pub file: FileNumber,
+    /// It is a table ("embedded blob").
+    pub in_table: bool,
     /// Of the stored value, not of its record.
     pub offset: u64,
     /// Of the stored value in bytes.
@@ -51,18 +57,39 @@ impl BlobIndex {
         let file = input.varint64().ok_or_else(malformed)?;
         let offset = input.varint64().ok_or_else(malformed)?;
         let size = input.varint64().ok_or_else(malformed)?;
-        let compression = input.u8().filter(|_| input.is_empty()).ok_or_else(malformed)?;
+        let compression = input.u8().ok_or_else(malformed)?;
         let compression = CompressionType::from_u8(compression).ok_or_else(malformed)?;
-        if file == 0 {
-            return Err(Error::corruption("Invalid blob file number"));
+        let (in_table, rest) = (file == 0, input.rest());
+        let file = match rest {
+            [] => file,
+            [_, _, _, _, _, _, _, _] if in_table => get_fixed64(rest).ok_or_else(malformed)?,
+            _ => return Err(malformed()),
+        };
+        Ok(BlobIndex { file, in_table, offset, size, compression })
+    }
+
+    /// The form in memory of the index that is stored as `bytes` in the table of that number; None
+    /// if that is the stored one, since the value is in a blob file.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub fn name_table(bytes: &[u8], table: FileNumber) -> Result<Option<Vec<u8>>> {
+        let index = BlobIndex::decode(bytes)?;
+        if !index.in_table {
+            return Ok(None);
         }
-        Ok(BlobIndex { file, offset, size, compression })
+        if index.file != 0 {
+            return Err(malformed());
+        }
+        let mut named = bytes.to_vec();
+        put_fixed64(&mut named, table);
+        Ok(Some(named))
     }
 
     /// Appends the stored form.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.push(BLOB);
-        put_varint64(to, self.file);
+        put_varint64(to, if self.in_table { 0 } else { self.file });
         put_varint64(to, self.offset);
         put_varint64(to, self.size);
         to.push(self.compression as u8);
@@ -84,7 +111,8 @@ mod tests {
         let bytes = [0x01, 0x0a, 0x47, 0x1d, 0x00];
         let index = BlobIndex::decode(&bytes).unwrap();
         let compression = CompressionType::None;
-        assert_eq!(index, BlobIndex { file: 10, offset: 71, size: 29, compression });
+        let in_table = false;
+        assert_eq!(index, BlobIndex { file: 10, in_table, offset: 71, size: 29, compression });
         let mut written = Vec::new();
         index.encode(&mut written);
         assert_eq!(written, bytes);
@@ -95,7 +123,27 @@ mod tests {
         for first in [0, 2, 3, 0xff] {
             assert!(BlobIndex::decode(&[first, 0x0a, 0x47, 0x1d, 0x00]).is_err());
         }
-        // In the same table: such tables are refused when they are opened.
-        assert!(BlobIndex::decode(&[0x01, 0x00, 0x47, 0x1d, 0x00]).is_err());
+    }
+
+    /// As it is stored it does not say which table has it.
+    #[pumice_test_macros::test]
+    fn an_index_into_the_same_table_is_named() {
+        let bytes = [0x01, 0x00, 0x47, 0x1d, 0x00];
+        let index = BlobIndex::decode(&bytes).unwrap();
+        assert_eq!((index.file, index.in_table, index.offset, index.size), (0, true, 0x47, 0x1d));
+        let named = BlobIndex::name_table(&bytes, 300).unwrap().unwrap();
+        let index = BlobIndex::decode(&named).unwrap();
+        assert_eq!((index.file, index.in_table, index.offset, index.size), (300, true, 0x47, 0x1d));
+        let mut written = Vec::new();
+        index.encode(&mut written);
+        assert_eq!(written, bytes);
+        // Nothing of a file names a table.
+        assert!(BlobIndex::name_table(&named, 7).is_err());
+        for cut in bytes.len() + 1..named.len() {
+            assert!(BlobIndex::decode(&named[..cut]).is_err(), "{cut}");
+        }
+        let in_blob_file = [0x01, 0x0a, 0x47, 0x1d, 0x00];
+        assert_eq!(BlobIndex::name_table(&in_blob_file, 7).unwrap(), None);
+        assert!(BlobIndex::decode(&[&in_blob_file[..], &[7; 8]].concat()).is_err());
     }
 }

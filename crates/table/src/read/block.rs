@@ -23,6 +23,7 @@ use std::mem;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{get_fixed32, get_varint32};
+use pumice_base::hash::hash64;
 use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::planted::{self, Bug};
 use pumice_cache::BlockBytes;
@@ -293,6 +294,13 @@ impl Block {
             Some(found) if found >> 32 == word >> 32 => TableHit::Walk(low_u32(*found) as usize),
             Some(_) => TableHit::Above(at),
         })
+    }
+
+    /// A checksum of all that is kept in memory of the bytes and the entry table.
+    pub(crate) fn memory_sum(&self) -> u64 {
+        let add =
+            |sum: u64, word: &u64| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.data.words().iter().fold(hash64(&self.data), add)
     }
 
     /// The block has an entry table.

@@ -96,6 +96,16 @@ fn in_time<R>(limits: &ReadLimits, read: impl FnOnce() -> Result<R>) -> Result<R
 }
 
 impl Table {
+    /// Compares the checksum of a block that is about to be used (`protect`).
+    #[cold]
+    pub(crate) fn check_memory(&self, block: &PinnedBlock, handle: BlockHandle) -> Result<()> {
+        if block.get().is_intact() {
+            return Ok(());
+        }
+        let what = "Corrupted block entry: per key-value checksum verification failed";
+        Err(self.file.bad_block(handle, BlockKind::Data, what))
+    }
+
     /// Partition `at` of the index whose top level is `top`.
     #[inline]
     pub(crate) fn index_partition(
@@ -437,6 +447,9 @@ impl Table {
             self.trace_access(handle, &block, false, !fill);
         }
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
+            if self.protects {
+                block.protect();
+            }
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };
         let kind = block.kind();
@@ -445,6 +458,9 @@ impl Table {
             if let Some(spare) = block.block.pack(bytewise, cache.is_large()) {
                 TableFile::recycle(spare);
             }
+        }
+        if self.protects {
+            block.protect();
         }
         let charge = block.charge();
         let pinned = cache.insert(self.cache_key(handle), block, charge, self.priority(kind));
@@ -471,6 +487,9 @@ impl Table {
             BlockKind::Blob => Ok(CachedBlock::blob(contents)),
             BlockKind::Data | BlockKind::RangeDeletion => {
                 let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
+                if self.names_indexes && kind == BlockKind::Data {
+                    return Ok(CachedBlock::entries(self.name_indexes(block, handle)?, kind));
+                }
                 Ok(CachedBlock::entries(block, kind))
             }
             BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {

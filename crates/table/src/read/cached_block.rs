@@ -13,6 +13,7 @@ use pumice_filter::FilterReader;
 use crate::handle::BlockKind;
 use crate::read::block::Block;
 use crate::read::index::IndexBlock;
+use crate::read::protect::Protection;
 use crate::read::read_amp::ReadAmp;
 
 /// The cache of decoded blocks that tables share.
@@ -33,6 +34,8 @@ pub(crate) enum Decoded {
     Plain,
     /// Entries whose use is measured.
     Measured(Box<ReadAmp>),
+    /// Entries with a checksum.
+    Protected(Box<Protection>),
     /// An index; the bytes are not kept.
     Index(Box<IndexBlock>),
     /// A filter over the bytes.
@@ -84,6 +87,7 @@ impl CachedBlock {
         let decoded = match &self.decoded {
             Decoded::Index(index) => index.memory_bytes(),
             Decoded::Measured(read_amp) => read_amp.memory_bytes(),
+            Decoded::Protected(protection) => protection.memory_bytes(),
             Decoded::Plain | Decoded::Filter(_) => 0,
         };
         self.block.memory_bytes() + decoded + size_of::<Self>() - size_of::<Block>()
@@ -98,6 +102,7 @@ impl CachedBlock {
     pub(crate) fn read_amp(&self) -> Option<&ReadAmp> {
         match &self.decoded {
             Decoded::Measured(read_amp) => Some(read_amp),
+            Decoded::Protected(protection) => protection.read_amp.as_deref(),
             _ => None,
         }
     }

@@ -46,6 +46,9 @@ pub struct TableReadContext {
     pub tracer: Option<Arc<dyn BlockTracer>>,
     /// Do not load or use the filter.
     pub skip_filters: bool,
+    /// Indexes of values in records of the table stay as they are stored: they do not say that the
+    /// table is meant.
+    pub raw_indexes: bool,
     /// Level-0 tables up to this many bytes count as flushed for pinning.
     pub max_file_size_for_l0_meta_pin: u64,
 }
@@ -64,6 +67,7 @@ impl Default for TableReadContext {
             stats: None,
             tracer: None,
             skip_filters: false,
+            raw_indexes: false,
             max_file_size_for_l0_meta_pin: u64::MAX,
         }
     }

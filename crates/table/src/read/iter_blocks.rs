@@ -46,11 +46,14 @@ impl TableIter {
 
     /// Makes the data block for which a move waited the current one; None if it waited for none.
     pub(super) fn arrived(&mut self) -> Option<Result<Entered>> {
-        let Fetched { block, .. } =
+        let Fetched { block, handle, .. } =
             self.fetched.take_if(|fetched| fetched.kind == BlockKind::Data)?;
-        Some(block.map(|block| {
+        Some(block.and_then(|block| {
+            if self.table.protects {
+                self.table.check_memory(&block, handle)?;
+            }
             self.block = Some(block);
-            Entered::Block
+            Ok(Entered::Block)
         }))
     }
 
@@ -208,6 +211,9 @@ impl TableIter {
             self.spare = buffer;
         }
         self.block = self.obtain(handle, BlockKind::Data)?;
+        if let Some(block) = self.block.as_ref().filter(|_| self.table.protects) {
+            self.table.check_memory(block, handle)?;
+        }
         Ok(if self.block.is_some() { Entered::Block } else { Entered::Waits })
     }
 

@@ -4,9 +4,10 @@
 //! `iter` and `iter_blocks` iterate, `estimates` estimates sizes, `verify` reads everything,
 //! `salvage` reads the rest of a damaged table, `uncache` removes cached blocks. Under them:
 //! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
-//! (walking a block), `cached_block` (entries of the block cache), `context` (parameters of an
-//! open and of a read), `read_amp` (which part of a block is used), `observe` (reports to
-//! statistics and perf contexts).
+//! (walking a block), `embedded` (values in records of the table), `protect` (blocks that change in
+//! memory), `cached_block` (entries of the block cache), `context` (parameters of an open and of a
+//! read), `read_amp` (which part of a block is used), `observe` (reports to statistics and perf
+//! contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -15,6 +16,7 @@ pub(crate) mod blocks;
 pub(crate) mod cached_block;
 pub(crate) mod context;
 pub(crate) mod cursor;
+pub(crate) mod embedded;
 pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
@@ -24,6 +26,7 @@ mod next_blocks;
 mod observe;
 pub(crate) mod open;
 pub(crate) mod partitioned;
+pub(crate) mod protect;
 pub(crate) mod read_amp;
 pub(crate) mod salvage;
 pub(crate) mod scan;

@@ -159,12 +159,6 @@ impl Opener {
         self.file.max_block_bytes = self.file.max_block_bytes.max(most);
         self.check_identity(&properties)?;
         self.check_order(&properties)?;
-        if properties.collected(properties::EMBEDDED_BLOBS).is_some() {
-            return Err(Error::not_supported(format!(
-                "table with embedded blobs: {}",
-                self.file.name()
-            )));
-        }
         let global = properties
             .global_seqno(self.context.largest_seqno)
             .map_err(|error| error.with_context(self.file.name()))?;
@@ -178,7 +172,10 @@ impl Opener {
         let options = &self.context.options;
         let cache: Option<Arc<BlockCache>> =
             options.block_cache.clone().filter(|_| !options.no_block_cache);
-        let cache_base = unique_id::cache_base(&properties).unwrap_or_else(|| {
+        let embeds = properties.collected(properties::EMBEDDED_BLOBS).is_some();
+        // What is cached of such a table has its number, which the file has in this database alone.
+        let own = || unique_id::cache_base(&properties).filter(|_| !embeds);
+        let cache_base = own().unwrap_or_else(|| {
             // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
             [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]
         });
@@ -189,6 +186,9 @@ impl Opener {
                 first_keys: index_type == IndexType::BinarySearchWithFirstKey,
             },
             index_partitioned: index_type == IndexType::TwoLevel,
+            embeds,
+            names_indexes: embeds && !self.context.raw_indexes,
+            protects: options.block_protection,
             measures_use: options.read_amp_bytes_per_bit > 0,
             index: MetaBlock::InCache(index_handle),
             index_partitions: None,

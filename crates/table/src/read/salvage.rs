@@ -102,6 +102,11 @@ impl SalvageIter {
         }
     }
 
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// What could not be read so far, with file and offset.
     pub fn damage(&self) -> &[Error] {
         &self.damage

@@ -83,6 +83,12 @@ pub struct Table {
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
+    /// Values are in records of their own, which the table says.
+    pub(crate) embeds: bool,
+    /// Indexes of such values get the number of the table.
+    pub(crate) names_indexes: bool,
+    /// Data blocks are checked when they are used.
+    pub(crate) protects: bool,
     /// `read_amp_bytes_per_bit` is set.
     pub(crate) measures_use: bool,
     pub(crate) index: MetaBlock,
@@ -260,6 +266,9 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         let block = self.data_block_for_one::<OBSERVED>(handle, options)?;
+        if self.protects {
+            self.check_memory(&block, handle)?;
+        }
         match self.visit(&block, handle, target, f)? {
             // With user keys as separators the versions of a key, that of one timestamp, never span
             // two blocks; those of several timestamps may.

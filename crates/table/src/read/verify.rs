@@ -98,7 +98,10 @@ impl Table {
         }
         self.read_ahead(handle, window)?;
         let contents = read(&self.file, &window.here, handle, BlockKind::Data)?;
-        self.decode(contents, handle, BlockKind::Data)?;
+        let block = self.decode(contents, handle, BlockKind::Data)?;
+        if self.embeds {
+            self.verify_embedded(&block.block, handle)?;
+        }
         *verified_to = handle.end().unwrap_or(u64::MAX);
         Ok(())
     }

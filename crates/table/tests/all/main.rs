@@ -8,6 +8,7 @@ mod aligned;
 #[path = "../support/builds.rs"]
 mod builds;
 mod damage;
+mod embedded;
 mod filters;
 mod identical;
 mod index_kinds;

@@ -298,6 +298,7 @@ fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
         .or_else(|| first_marked(ctx, Reason::Ttl, &marks.expired, Next))
         .or_else(|| first_marked(ctx, Reason::PeriodicCompaction, &marks.periodic, periodic))
         .or_else(|| first_marked(ctx, Reason::ForcedBlobGc, &marks.blob_garbage, NextOrLast))
+        .or_else(|| first_marked(ctx, Reason::ReadTriggered, &marks.hot, Next))
 }
 
 fn first_marked(

@@ -33,6 +33,18 @@ pub(crate) struct ReadState {
     sequence: SequenceNumber,
 }
 
+impl ReadState {
+    /// Cursors over `cf` in this state, with these options, gain if their first blocks are read
+    /// together.
+    pub(crate) fn waits_once(&self, options: &ReadOptions, cf: &CfData) -> bool {
+        let table = table_options(options);
+        table.waits_once()
+            && !table.cache_only
+            && cf.timestamp_size == 0
+            && !self.super_version.version.is_overlapping()
+    }
+}
+
 impl DbInner {
     /// A cursor over the keys of a column family.
     pub(crate) fn iterator(

@@ -21,10 +21,12 @@ use crate::cost;
 use crate::engine::DbInner;
 use crate::options::requests::{ContinueCallback, ReadOptions};
 use crate::read::answer::PointAnswer;
+use crate::read::get::timed::FoundTimes;
 use crate::read::get::{self, Hits, operands};
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::newest::{Newer, newer_than};
 use crate::read::pinned::PinnedSlice;
+use crate::read::sampling::Sampled;
 use crate::read::timed::{TimedValue, check_history, read_time, stamped, wrong_method};
 use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
@@ -130,7 +132,7 @@ pub(crate) fn get_operands(
     let bytes = |found: &Vec<PinnedSlice>| {
         (!found.is_empty()).then(|| found.iter().map(|operand| operand.len() as u64).sum())
     };
-    observed(db, options, cf, search, bytes)
+    observed(db, options, (cf, Sampled::Never), search, bytes)
 }
 
 /// A point read that is counted and timed; `bytes` of what was found, if anything was.
@@ -138,14 +140,14 @@ pub(crate) fn get_operands(
 fn observed<T>(
     db: &DbInner,
     options: &ReadOptions,
-    cf: &CfData,
+    (cf, sampled): (&CfData, Sampled),
     search: impl FnOnce(&SuperVersion, &TableReadOptions, SequenceNumber, &mut Hits) -> Result<T>,
     bytes: impl Fn(&T) -> Option<u64>,
 ) -> Result<T> {
     let timer = db.reports.statistics.timer();
     let _cpu = perf::time(PerfMetric::GetCpuNanos);
     let began = db.background.regulator.reads.begin();
-    let mut hits = Hits::default();
+    let mut hits = Hits { sampled, ..Hits::default() };
     let snapshot = perf::time(PerfMetric::GetSnapshotTime);
     let (view, sequence) = db.view(cf, options);
     drop(snapshot);
@@ -153,6 +155,9 @@ fn observed<T>(
     let found = activity::during(IoActivity::Get, || search(&view, &table, sequence, &mut hits));
     let _rest = perf::time(PerfMetric::GetPostProcessTime);
     db.background.regulator.reads.end(began);
+    if hits.is_due {
+        db.note_due(cf.id);
+    }
     let bytes = found.as_ref().ok().and_then(bytes);
     if let Some(bytes) = bytes {
         perf::count(PerfMetric::GetReadBytes, bytes);
@@ -189,9 +194,11 @@ impl DbInner {
             let found = self.get_at(options, cf, key)?;
             return Ok(found.map(|(value, _)| value));
         }
-        if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
+        let is_any = perf::is_any() || self.reports.observes_reads;
+        if (is_any || self.background.regulator.reads.is_on())
+            && let Some(sampled) = self.observation()
         {
-            return self.get_observed(options, cf, key);
+            return self.get_observed(options, cf, key, sampled);
         }
         let (super_version, sequence) = self.view(cf, options);
         get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
@@ -215,13 +222,15 @@ impl DbInner {
             return Err(wrong_method(cf));
         };
         let key = stamped(key, time);
-        let found_at = RefCell::new(Vec::new());
+        let found_at = RefCell::default();
         let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
             check_history(cf, view, time)?;
             get::timed::get_at::<W>(cf, view, table, (sequence, &key), &found_at, hits)
         };
-        let found = observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))?;
-        Ok(found.map(|value| (value, found_at.into_inner())))
+        let sampled = self.background.regulator.reads.sampled();
+        let bytes = |found: &Option<W>| found.as_ref().map(W::bytes);
+        let found = observed(self, options, (cf, sampled), search, bytes)?;
+        Ok(found.map(|value| (value, found_at.into_inner().into_newest())))
     }
 
     /// [`DbInner::get_at`] of several keys in one state.
@@ -245,8 +254,8 @@ impl DbInner {
         let keys: Vec<_> = keys.iter().zip(&whole).map(|((cf, _), key)| (*cf, &key[..])).collect();
         let times = vec![RefCell::default(); keys.len()];
         let found = self.multi_get_found::<W>(options, &keys, Some(&times));
-        let timed = |(answer, time): (Result<Option<W>>, RefCell<Vec<u8>>)| {
-            answer.map(|value| value.map(|value| (value, time.into_inner())))
+        let timed = |(answer, time): (Result<Option<W>>, RefCell<FoundTimes>)| {
+            answer.map(|value| value.map(|value| (value, time.into_inner().into_newest())))
         };
         found.into_iter().zip(times).map(timed).collect()
     }
@@ -268,13 +277,38 @@ impl DbInner {
         Ok(newer == Newer::Yes)
     }
 
-    /// [`DbInner::get`] when it is counted or timed.
+    /// Whether a read is counted, timed or sampled.
+    #[inline(never)]
+    fn observation(&self) -> Option<Sampled> {
+        let reads = &self.background.regulator.reads;
+        let sampled = if reads.sampled().wants() { Sampled::This } else { Sampled::Never };
+        let is_counted = perf::is_any() || self.reports.observes_reads || reads.is_timed();
+        (is_counted || sampled == Sampled::This).then_some(sampled)
+    }
+
+    /// Reads have found no value in a table so often that it is to be compacted. Where this task
+    /// may not wait, the next change of files sees it.
+    #[cold]
+    fn note_due(&self, family: u32) {
+        if self.life.mark.check_may_lock().is_err() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if let Some(cf) = state.cfs.get_mut(&family) {
+            self.scheduler().refresh_scores(cf);
+        }
+        state.queue_compaction(family);
+        self.scheduler().schedule_background(&mut state);
+    }
+
+    /// [`DbInner::get`] when it is counted, timed or sampled.
     #[inline(never)]
     fn get_observed<W: PointAnswer>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
         key: &[u8],
+        sampled: Sampled,
     ) -> Result<Option<W>> {
         let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
             get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
@@ -282,7 +316,8 @@ impl DbInner {
         self.trace_get(cf, key);
         let at_snapshot = options.snapshot.is_some();
         self.reports.traces.blocks.during(key, at_snapshot, || {
-            observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+            let bytes = |found: &Option<W>| found.as_ref().map(W::bytes);
+            observed(self, options, (cf, sampled), search, bytes)
         })
     }
 
@@ -311,7 +346,7 @@ impl DbInner {
         &self,
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
-        times: Option<&[RefCell<Vec<u8>>]>,
+        times: Option<&[RefCell<FoundTimes>]>,
     ) -> Vec<Result<Option<W>>> {
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
@@ -349,7 +384,9 @@ impl DbInner {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
         let table = point_options(options);
-        let search = MultiGet::<W>::new(families, wanted, table, sequence).noting(times);
+        let sampled = self.background.regulator.reads.sampled();
+        let search = MultiGet::<W>::new(families, wanted, table, sequence);
+        let search = search.noting(times).sampling(sampled);
         let answers = activity::during(IoActivity::MultiGet, || search.run());
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         if perf::is_any() {
@@ -357,6 +394,9 @@ impl DbInner {
             perf::count(PerfMetric::MultigetReadBytes, found.map(W::bytes).sum());
         }
         self.background.regulator.reads.end(began);
+        if search.hits().is_due {
+            cfs.iter().for_each(|cf| self.note_due(cf.id));
+        }
         if let Some(statistics) = &self.reports.statistics {
             count_multi_get(statistics, &search.hits(), &answers, timer);
         }

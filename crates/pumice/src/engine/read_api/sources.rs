@@ -9,6 +9,7 @@ use pumice_base::Result;
 use pumice_table::{Table, TableReadOptions};
 
 use crate::options::requests::TableFilter;
+use crate::read::guarded::memtable_source;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::overlapping::OverlappingIterator;
@@ -28,11 +29,11 @@ pub(super) fn memtable_sources(
     let mut sources = Vec::with_capacity(4);
     range_dels.push_memtable(super_version.mem.range_tombstones());
     if !super_version.mem.is_empty() {
-        sources.push(Source::Mem(super_version.mem.iter()));
+        sources.push(memtable_source(&super_version.mem));
     }
     for mem in &super_version.imm {
         range_dels.push_memtable(mem.range_tombstones());
-        sources.push(Source::Mem(mem.iter()));
+        sources.push(memtable_source(mem));
     }
     sources
 }

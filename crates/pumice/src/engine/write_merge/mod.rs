@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::{SequenceNumber, ValueType};
+use pumice_base::{SequenceNumber, UserKey, ValueType};
 use pumice_port::thread;
 
 use crate::engine::DbInner;
@@ -70,8 +70,10 @@ impl DbInner {
             let tag = value_type as u8;
             let value = plain(tag, stored).ok()?;
             let operator = cf.merge_operator();
-            let operands = [operand.to_vec()];
-            let merged = full_merge(operator.as_deref(), key, Some(value), &operands).ok()?;
+            let order = cf.comparator();
+            let bare = order.without_timestamp(UserKey::new(key)).as_bytes();
+            let key = &cf.key_forms().timeless_of_bare(bare);
+            let merged = full_merge(operator.as_deref(), key, Some(value), &[operand]).ok()?;
             stored_merge(Some((tag, stored)), merged).ok()
         });
         let merged = merged.ok().flatten();

@@ -8,6 +8,8 @@
 //! May read files and so suspend.
 
 mod elsewhere;
+mod guarded;
+mod hits;
 mod level0;
 pub(crate) mod operands;
 mod overlapping;
@@ -28,15 +30,20 @@ use crate::blob::references::may_refer;
 use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
+use crate::read::get::timed::FoundTimes;
 use crate::read::merge::merge_for_read;
+use crate::read::operand_list::OperandList;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
+use crate::read::sampling::Fruitless;
 use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge};
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
+
+pub(crate) use hits::Hits;
 
 /// The state of a search.
 enum Answer {
@@ -45,33 +52,6 @@ enum Answer {
     Deleted,
     Found(PinnedSlice),
     Failed(Error),
-}
-
-/// Where the answers of point reads came from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hits {
-    /// Settled by a memtable, values and deletions alike.
-    pub memtable: u64,
-    /// Not settled by a memtable.
-    pub memtable_misses: u64,
-    /// Values from tables of L0, of L1, of the levels below.
-    pub levels: [u64; 3],
-}
-
-impl Hits {
-    /// Counts a finished search.
-    fn count(&mut self, lookup: &Lookup<'_>) {
-        match lookup.settled_by {
-            SettledBy::Memtable => self.memtable += 1,
-            SettledBy::Level(level) => {
-                self.memtable_misses += 1;
-                if matches!(lookup.answer, Answer::Found(_)) {
-                    self.levels[level.min(2)] += 1;
-                }
-            }
-            SettledBy::Nobody => self.memtable_misses += 1,
-        }
-    }
 }
 
 /// Where a block that holds a value is pinned, and the place of the value in it.
@@ -96,6 +76,15 @@ enum SettledBy {
     Level(usize),
 }
 
+/// Who gets something beside the value; only from an observed search.
+#[derive(Default)]
+struct Observers<'a> {
+    /// The timestamps of what is found, of keys that have some.
+    times: Option<&'a RefCell<FoundTimes>>,
+    /// The tables without a value.
+    sampled: Option<&'a Fruitless>,
+}
+
 /// One lookup in progress.
 struct Lookup<'a> {
     cf: &'a CfData,
@@ -108,7 +97,7 @@ struct Lookup<'a> {
     /// Highest sequence of a visible range tombstone over the key, in sources seen so far.
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
-    operands: Vec<Vec<u8>>,
+    operands: OperandList,
     /// The result is the default column of a wide-column entity; with `columns` it is the whole
     /// entity.
     entity: bool,
@@ -116,8 +105,7 @@ struct Lookup<'a> {
     columns: bool,
     /// The operands are wanted, and older ones only while this returns true for the last one seen.
     unmerged: Option<ContinueCallback<'a>>,
-    /// Gets the timestamp of the newest version found; only from an observed search.
-    found_at: Option<&'a RefCell<Vec<u8>>>,
+    observers: Observers<'a>,
     /// `key` has lost its timestamp, as those of the tables searched now.
     stripped: bool,
     answer: Answer,
@@ -140,11 +128,11 @@ impl<'a> Lookup<'a> {
             sequence,
             ranges_to: if options.ignore_range_deletions { 0 } else { sequence },
             covered_below: 0,
-            operands: Vec::new(),
+            operands: OperandList::new(),
             entity: false,
             columns: W::COLUMNS,
             unmerged: None,
-            found_at: None,
+            observers: Observers::default(),
             stripped: false,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
@@ -170,7 +158,7 @@ impl<'a> Lookup<'a> {
                 false
             }
             EntryKind::Operand => {
-                self.operands.push(value.to_vec());
+                self.operands.push(value);
                 match self.unmerged {
                     Some(go_on) if !go_on(value) => {
                         self.finish(None);
@@ -234,11 +222,12 @@ impl<'a> Lookup<'a> {
         }
         perf::count(PerfMetric::InternalMergePointLookupCount, self.operands.len() as u64);
         if self.unmerged.is_some() {
-            self.operands.extend(base.map(<[u8]>::to_vec));
+            base.into_iter().for_each(|base| self.operands.push(base));
             return self.answer = Answer::Deleted;
         }
         self.operands.reverse();
-        self.answer = match merge_for_read(self.cf, self.key.as_bytes(), base, &self.operands) {
+        let key = self.key_of_operator();
+        self.answer = match merge_for_read(self.cf, &key, base, &self.operands.slices()) {
             Ok(value) => Answer::Found(PinnedSlice::owned(value)),
             Err(error) => Answer::Failed(error),
         };
@@ -255,8 +244,11 @@ impl<'a> Lookup<'a> {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
+        if mem.guard_bytes() > 0 {
+            return self.memtable_guarded(mem);
+        }
         mem.visit_with(self.key, self.sequence, |key, sequence, value_type, value| {
-            if OBSERVED && !self.sees(key, sequence) {
+            if OBSERVED && !self.sees(key, sequence, (value_type, value)) {
                 return true;
             }
             self.take(sequence, value_type, value, None)
@@ -300,6 +292,11 @@ impl<'a> Lookup<'a> {
             None => self.table::<true>(cache, options, level, file, target, None)?,
         }
         drop(timer);
+        if let Some(sampled) = self.observers.sampled
+            && !matches!(self.answer, Answer::Found(_) | Answer::Failed(_))
+        {
+            sampled.borrow_mut().push(file.number);
+        }
         if !self.is_open() {
             self.settled_by = SettledBy::Level(level);
             if matches!(self.answer, Answer::Found(_)) {
@@ -377,7 +374,7 @@ impl<'a> Lookup<'a> {
             }
         }
         let take = &mut |entry: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
-            if OBSERVED && !self.sees(entry.user_key, entry.sequence) {
+            if OBSERVED && !self.sees(entry.user_key, entry.sequence, (entry.value_type, value)) {
                 return true;
             }
             if OBSERVED && let Some(row) = &mut row {
@@ -419,7 +416,7 @@ pub(crate) enum Attempt<W> {
     Needs(Arc<Table>, (BlockHandle, BlockKind)),
 }
 
-/// As [`get_observed`], or `get_at` if there is a place for the timestamp, with `options`, which
+/// As [`get_observed`], or `get_at` if there is a place for timestamps, with `options`, which
 /// must be `cache_only` and note what was missed; counts
 /// settled searches only. May open table files and so suspend.
 #[inline(never)]
@@ -428,11 +425,13 @@ pub(crate) fn attempt<W: PointAnswer>(
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
-    (sequence, key, found_at): (SequenceNumber, &[u8], Option<&RefCell<Vec<u8>>>),
+    (sequence, key, times): (SequenceNumber, &[u8], Option<&RefCell<FoundTimes>>),
     hits: &mut Hits,
 ) -> Attempt<W> {
+    let fruitless = Fruitless::default();
     let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
-    lookup.found_at = found_at;
+    lookup.observers.times = times;
+    lookup.observers.sampled = hits.sampled.wants().then_some(&fruitless);
     let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -440,6 +439,7 @@ pub(crate) fn attempt<W: PointAnswer>(
         return Attempt::Needs(table, block);
     }
     hits.count(&lookup);
+    hits.count_sampled(cf, super_version, &fruitless);
     Attempt::Settled(searched.and_then(|()| lookup.answer()))
 }
 
@@ -471,9 +471,12 @@ pub(crate) fn get_observed<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Result<Option<W>> {
+    let fruitless = Fruitless::default();
     let mut lookup = Lookup::new::<W>(cf, super_version, options, UserKey::new(key), sequence);
+    lookup.observers.sampled = hits.sampled.wants().then_some(&fruitless);
     let searched = search::<true>(&mut lookup, cache, options);
     hits.count(&lookup);
+    hits.count_sampled(cf, super_version, &fruitless);
     searched.and_then(|()| lookup.answer())
 }
 
@@ -492,7 +495,9 @@ pub(crate) fn get_for_merge(
 ) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
     let key = UserKey::new(key);
+    let times = RefCell::default();
     let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, options, key, sequence);
+    lookup.observers.times = (cf.timestamp_size > 0).then_some(&times);
     search::<true>(&mut lookup, &cache, options)?;
     lookup.answer()
 }

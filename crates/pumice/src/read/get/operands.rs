@@ -6,6 +6,8 @@
 //!
 //! Thread safety: reads take no lock. May read files and so suspend.
 
+use std::cell::RefCell;
+
 use pumice_base::{Result, SequenceNumber, UserKey};
 use pumice_table::TableReadOptions;
 
@@ -31,7 +33,9 @@ pub(crate) fn get_operands(
     hits: &mut Hits,
 ) -> Result<Vec<PinnedSlice>> {
     let key = UserKey::new(key);
+    let times = RefCell::default();
     let mut lookup = Lookup::new::<PinnedSlice>(cf, super_version, options, key, sequence);
+    lookup.observers.times = (cf.timestamp_size > 0).then_some(&times);
     lookup.unmerged = Some(go_on);
     let searched = search::<true>(&mut lookup, &cf.tables(), options);
     hits.count(&lookup);
@@ -39,11 +43,12 @@ pub(crate) fn get_operands(
     if lookup.is_open() {
         lookup.finish(None);
     }
-    let operands = std::mem::take(&mut lookup.operands);
+    let mut operands = std::mem::take(&mut lookup.operands);
     if !operands.is_empty() && cf.merge_operator().is_none() {
         return Err(no_operator());
     }
-    let mut found: Vec<_> = operands.into_iter().rev().map(PinnedSlice::owned).collect();
+    operands.reverse();
+    let mut found: Vec<_> = operands.slices().into_iter().map(PinnedSlice::copied).collect();
     // A value without operands.
     found.extend(lookup.answer::<PinnedSlice>()?);
     Ok(found)

@@ -47,7 +47,7 @@ impl Lookup<'_> {
             if !comparator.same_user_key(entry.user_key, key) {
                 break;
             }
-            if self.sees(entry.user_key, entry.sequence)
+            if self.sees(entry.user_key, entry.sequence, (entry.value_type, files.value()))
                 && !self.take(entry.sequence, entry.value_type, files.value(), None)
             {
                 break;

@@ -12,8 +12,9 @@ use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
 use crate::cost;
+use crate::read::iterator::buffers::Fetch;
 use crate::read::iterator::observer::{meets_too_many, too_many_skipped};
-use crate::read::value::{EntryKind, Values, saved};
+use crate::read::value::{EntryKind, saved};
 
 impl DbIterator {
     /// From a key to the one before it.
@@ -100,12 +101,12 @@ impl DbIterator {
                         visible = false;
                     }
                     EntryKind::Operand => {
-                        self.save_timestamp();
-                        self.buffers.operands.push(self.used_value().to_vec());
+                        self.save_timestamp_of_operand()?;
+                        self.keep_operand();
                         visible = true;
                     }
                     _ => {
-                        self.save_timestamp();
+                        self.save_timestamp_of_base();
                         self.note_used();
                         elsewhere = self.buffers.keep(tag, self.inner.value())?;
                         self.buffers.operands.clear();
@@ -141,8 +142,8 @@ impl DbIterator {
     fn fetch_kept(&mut self, tag: u8) -> Result<()> {
         let stored = std::mem::take(&mut self.buffers.saved_value);
         let key = std::mem::take(&mut self.buffers.saved_key);
-        let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
-        let saved = self.buffers.save(values, UserKey::new(&key), tag, &stored);
+        let fetch = Fetch::of(&self.cf, &self.super_version, &self.limits);
+        let saved = self.buffers.save(fetch, UserKey::new(&key), tag, &stored);
         self.buffers.saved_key = key;
         saved
     }
@@ -169,7 +170,7 @@ impl DbIterator {
         if !self.inner.valid() {
             return Ok(false);
         }
-        self.save_timestamp();
+        self.save_timestamp_of_base();
         let ikey = self.inner.key();
         let key = ikey.user_key();
         let (sequence, tag) = ikey.sequence_and_type();
@@ -186,8 +187,8 @@ impl DbIterator {
             }
             _ => {
                 self.note_used();
-                let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
-                self.buffers.save(values, key, tag, self.inner.value())?;
+                let fetch = Fetch::of(&self.cf, &self.super_version, &self.limits);
+                self.buffers.save(fetch, key, tag, self.inner.value())?;
                 self.at.place = Place::Saved;
             }
         }

@@ -7,8 +7,49 @@ use pumice_base::key::{self, InternalKey, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Result, SequenceNumber, UserKey};
 
 use crate::blob::references::may_refer;
-use crate::read::elsewhere::BlobReads;
+use crate::read::elsewhere::{BlobReads, Fetched};
+use crate::read::iterator::IteratorLimits;
+use crate::read::operand_list::OperandList;
+use crate::read::timed::Look;
 use crate::read::value::{Values, is_entity, plain};
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+/// How values are fetched that are not where their entries are.
+#[derive(Clone, Copy)]
+pub(super) struct Fetch<'a> {
+    values: Values<'a>,
+    reads: &'a BlobReads,
+    /// What is seen of keys with timestamps.
+    look: Option<&'a Look>,
+}
+
+impl<'a> Fetch<'a> {
+    /// As a cursor with these limits does.
+    pub fn of(cf: &'a CfData, view: &'a SuperVersion, limits: &'a IteratorLimits) -> Self {
+        let (reads, look) = (&limits.blob_reads, limits.look.as_deref());
+        Fetch { values: Values::of(cf, view), reads, look }
+    }
+
+    /// The value of the entry that is shown with `key` and has the timestamp `time`, if keys have
+    /// some; None if it is at hand.
+    pub fn fetch(
+        self,
+        key: UserKey<'_>,
+        time: &[u8],
+        tag: u8,
+        stored: &[u8],
+    ) -> Result<Option<Fetched>> {
+        match self.look.filter(|_| may_refer(tag, stored)) {
+            None => self.values.fetch(self.reads, key, tag, stored),
+            Some(look) => {
+                let stripped = self.values.view().version.is_stripped();
+                let key = look.stored_key(key.as_bytes(), time, stripped);
+                self.values.fetch(self.reads, UserKey::new(&key), tag, stored)
+            }
+        }
+    }
+}
 
 /// Buffers kept from one move to the next.
 #[derive(Default)]
@@ -20,9 +61,11 @@ pub(super) struct Buffers {
     pub entity: Vec<u8>,
     pub seek_target: Vec<u8>,
     pub start_prefix: Vec<u8>,
-    pub operands: Vec<Vec<u8>>,
+    pub operands: OperandList,
     /// The timestamp of `saved_value`, if keys have some.
     pub saved_timestamp: Vec<u8>,
+    /// The same of a value that is to be fetched.
+    pub blob_timestamp: Vec<u8>,
 }
 
 impl Buffers {
@@ -67,15 +110,15 @@ impl Buffers {
         key::append_after_versions(&mut self.seek_target, UserKey::new(&self.saved_key));
     }
 
-    /// Takes over a value of `key` that is stored as type `tag`, fetched as `reads` say.
+    /// Takes over a value of `key` that is stored as type `tag`.
     pub fn save(
         &mut self,
-        (values, reads): (Values<'_>, &BlobReads),
+        fetch: Fetch<'_>,
         key: UserKey<'_>,
         tag: u8,
         stored: &[u8],
     ) -> Result<()> {
-        match values.fetch(reads, key, tag, stored)? {
+        match fetch.fetch(key, &self.blob_timestamp, tag, stored)? {
             None => self.save_stored(tag, stored),
             Some(found) if found.is_entity() => {
                 let (tag, stored) = found.stored();

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{InternalIterator, Result, UserKey, WideColumn, wide_columns};
+use pumice_base::{Error, InternalIterator, Result, UserKey, WideColumn, wide_columns};
 
 use super::{DbIterator, Place};
 use crate::read::source::Source;
@@ -77,6 +77,38 @@ impl DbIterator {
         }
     }
 
+    /// The same of an operand.
+    ///
+    /// # Errors
+    /// NotSupported if versions are shown.
+    pub(super) fn save_timestamp_of_operand(&mut self) -> Result<()> {
+        if self.limits.look.as_ref().is_some_and(|look| look.shows_versions()) {
+            let text = "merge operands in a read with iter_start_ts";
+            return Err(Error::not_supported(text));
+        }
+        self.save_timestamp();
+        Ok(())
+    }
+
+    /// The same; the value, which merges may change, may have to be fetched.
+    #[inline]
+    pub(super) fn save_timestamp_of_base(&mut self) {
+        if self.limits.look.is_some() {
+            self.save_timestamp();
+            self.note_blob_time();
+        }
+    }
+
+    /// Keeps the timestamp of the entry that `inner` is on: its value may have to be fetched.
+    pub(super) fn note_blob_time(&mut self) {
+        if self.limits.look.is_some()
+            && let Some(source) = self.inner.current_source()
+        {
+            self.buffers.blob_timestamp.clear();
+            self.buffers.blob_timestamp.extend_from_slice(source.timestamp());
+        }
+    }
+
     /// Compares `left` and `right` by the column family's order.
     pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
         self.comparator.compare(UserKey::new(left), UserKey::new(right))
@@ -94,6 +126,12 @@ impl DbIterator {
     pub(super) fn used_value(&self) -> &[u8] {
         self.note_used();
         self.inner.value()
+    }
+
+    /// `inner` is on an operand of the key.
+    pub(super) fn keep_operand(&mut self) {
+        self.note_used();
+        self.buffers.operands.push(self.inner.value());
     }
 
     /// The value of `inner` is returned or used for the returned one.

@@ -19,6 +19,7 @@ use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
+mod ahead;
 mod backward;
 mod buffers;
 mod dead_run;
@@ -29,7 +30,7 @@ pub(crate) mod view;
 
 use crate::cost;
 use crate::read::elsewhere::{BlobReads, Fetched};
-use crate::read::iterator::buffers::Buffers;
+use crate::read::iterator::buffers::{Buffers, Fetch};
 use crate::read::iterator::dead_run::DeadRun;
 use crate::read::iterator::observer::{Observer, SeekKind, meets_too_many, note};
 use crate::read::iterator::view::{Renewal, View};
@@ -38,7 +39,7 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::timed::Look;
-use crate::read::value::{EntryKind, Values, is_entity, plain, stored_merge, unsupported_type};
+use crate::read::value::{EntryKind, is_entity, plain, stored_merge, unsupported_type};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::version::family::CfData;
@@ -483,11 +484,11 @@ impl DbIterator {
 
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
-        self.save_timestamp();
+        self.save_timestamp_of_base();
         self.note_used();
         let ikey = self.inner.key();
-        let values = (Values::of(&self.cf, &self.super_version), &self.limits.blob_reads);
-        match self.buffers.save(values, ikey.user_key(), tag, self.inner.value()) {
+        let fetch = Fetch::of(&self.cf, &self.super_version, &self.limits);
+        match self.buffers.save(fetch, ikey.user_key(), tag, self.inner.value()) {
             Ok(()) => {
                 self.at.place = Place::Saved;
                 self.inner.next();
@@ -498,9 +499,11 @@ impl DbIterator {
 
     /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
     fn merge_forward(&mut self) {
-        self.save_timestamp();
+        if let Err(error) = self.save_timestamp_of_operand() {
+            return self.status = Err(error);
+        }
         self.buffers.operands.clear();
-        self.buffers.operands.push(self.used_value().to_vec());
+        self.keep_operand();
         self.inner.next();
         let mut base: Option<(u8, Vec<u8>)> = None;
         while self.inner.valid() {
@@ -518,11 +521,12 @@ impl DbIterator {
             }
             match EntryKind::of_tag(tag) {
                 EntryKind::Operand => {
-                    self.buffers.operands.push(self.used_value().to_vec());
+                    self.keep_operand();
                     self.inner.next();
                 }
                 EntryKind::Tombstone => break,
                 _ => {
+                    self.note_blob_time();
                     base = Some((tag, self.used_value().to_vec()));
                     break;
                 }
@@ -549,15 +553,16 @@ impl DbIterator {
     }
 
     fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
-        let values = Values::of(&self.cf, &self.super_version);
-        let Buffers { saved_key, operands, .. } = &self.buffers;
-        let fetch = |(tag, stored)| {
-            values.fetch(&self.limits.blob_reads, UserKey::new(saved_key), tag, stored)
-        };
+        let Buffers { saved_key, operands, blob_timestamp, .. } = &self.buffers;
+        let of = Fetch::of(&self.cf, &self.super_version, &self.limits);
+        let fetch = |(tag, stored)| of.fetch(UserKey::new(saved_key), blob_timestamp, tag, stored);
         let fetched = base.map(fetch).transpose()?.flatten();
         let base = fetched.as_ref().map(Fetched::stored).or(base);
         let plain = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
-        let value = merge_for_read(&self.cf, saved_key, plain, operands)?;
+        let value = {
+            let key = self.cf.key_forms().timeless_of_bare(saved_key);
+            merge_for_read(&self.cf, &key, plain, &operands.slices())?
+        };
         match base {
             Some((tag, _)) if is_entity(tag) => {
                 let (tag, entity) = stored_merge(base, value)?;

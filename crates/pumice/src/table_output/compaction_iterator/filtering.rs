@@ -49,16 +49,17 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     fn decision(&self, filter: &dyn CompactionFilter, tag: u8) -> Result<FilterDecision> {
         let (level, stored) = (self.settings.level, self.input.value());
+        let shown = self.settings.times.keys.whole(&self.current);
         if tag == ValueType::BlobIndex as u8
-            && let Some(decision) = filter.filter_blob_by_key(level, &self.current)
+            && let Some(decision) = filter.filter_blob_by_key(level, &shown)
         {
             return Ok(decision);
         }
         let fetched = self.settings.values.fetch(UserKey::new(&self.current), tag, stored)?;
         let (tag, stored) = fetched.as_ref().map_or((tag, stored), Fetched::stored);
         Ok(match self.settings.values.shown(tag, stored)? {
-            Shown::Entity(columns) => filter.filter_entity(level, &self.current, &columns),
-            Shown::Plain(value) => filter.filter(level, &self.current, value),
+            Shown::Entity(columns) => filter.filter_entity(level, &shown, &columns),
+            Shown::Plain(value) => filter.filter(level, &shown, value),
         })
     }
 

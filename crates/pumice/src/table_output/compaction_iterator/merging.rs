@@ -60,7 +60,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         let removed = match &self.settings.compaction_filter {
             Some(filter) if stripe == MAX_SEQUENCE => {
                 let operand = self.input.value();
-                filter.filter_merge_operand(self.settings.level, &self.current, operand)
+                let key = self.settings.times.keys.whole(&self.current);
+                filter.filter_merge_operand(self.settings.level, &key, operand)
             }
             _ => false,
         };
@@ -170,14 +171,16 @@ impl<I: InternalIterator> CompactionIterator<I> {
         let base = fetched.as_ref().map(Fetched::stored).or(base);
         let value = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
         let operator = self.settings.merge_operator.as_deref();
-        stored_merge(base, full_merge(operator, &self.current, value, oldest_first)?)
+        let key = self.settings.times.keys.timeless(&self.current);
+        let operands: Vec<&[u8]> = oldest_first.iter().map(Vec::as_slice).collect();
+        stored_merge(base, full_merge(operator, &key, value, &operands)?)
     }
 
     /// The operands of the current key, which could not be merged, stay as they are.
     fn keeps_operands(&self, error: &Error) -> bool {
         let own = match &self.settings.merge_operator {
             Some(operator) if error.subcode() == SubCode::MergeOperatorFailed => {
-                operator.op_failure_scope(&self.current)
+                operator.op_failure_scope(&self.settings.times.keys.timeless(&self.current))
             }
             Some(_) => return false,
             None => OpFailureScope::Default,
@@ -215,7 +218,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
             return None;
         }
         let oldest_first: Vec<_> = operands.iter().rev().map(|(_, operand)| &operand[..]).collect();
-        operator.partial_merge_multi(&self.current, &oldest_first)
+        operator
+            .partial_merge_multi(&self.settings.times.keys.timeless(&self.current), &oldest_first)
     }
 }
 

@@ -36,6 +36,7 @@ use pumice_base::{
 use pumice_manifest::BeyondCursor;
 
 pub(crate) use self::timestamps::TimeBounds;
+use crate::blob::references::may_refer;
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::value::{InputKind, InputValues};
 
@@ -332,7 +333,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
     #[inline]
     fn emit_input(&mut self, sequence: SequenceNumber, tag: u8) -> bool {
         let at = self.value_sequence(sequence);
-        if self.timed && self.zeroed {
+        // The record of a blob has its key with its timestamp, which the entry therefore keeps.
+        if self.timed && self.zeroed && !may_refer(tag, self.input.value()) {
             self.emit_timeless(at, tag);
         } else if at == sequence {
             self.out = Out::Input;

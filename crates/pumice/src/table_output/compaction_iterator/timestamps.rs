@@ -26,10 +26,13 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Comparator, InternalIterator, SequenceNumber, UserKey, ValueType};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
+use crate::callbacks::key_forms::KeyForms;
 
-/// What may be dropped of keys with timestamps.
+/// What keys have timestamps, and what may be dropped of them.
 #[derive(Clone, Default)]
 pub(crate) struct TimeBounds {
+    /// What user code is given of the keys.
+    pub keys: KeyForms,
     /// Only the newest version below it is needed; None: all are.
     pub low: Option<Arc<[u8]>>,
     /// Versions above it are dropped; None: none are.

@@ -6,9 +6,10 @@
 mod cached;
 mod collected;
 mod crashes;
+mod embedded;
 mod filtered;
 mod foreign;
 mod many_keys;
 mod repaired;
-mod theirs;
-mod written;
+pub mod theirs;
+pub mod written;

@@ -221,3 +221,48 @@ fn options_are_refused_at_once() {
     db.close().unwrap();
     other.close().unwrap();
 }
+
+/// With a range its neighbours' first blocks are read; each block is read once, as without that.
+#[pumice_test_macros::test]
+fn first_blocks_of_later_ranges_are_read_together() {
+    use pumice::perf::{self, PerfLevel, PerfMetric};
+    let mut options = options();
+    options.cf.table_factory.no_block_cache = true;
+    options.cf.table_factory.block_size = 256;
+    let db = Db::open(&options, "/db").unwrap();
+    for part in 0..2 {
+        for n in 0..1000 {
+            db.put(format!("{:04}", 2 * n + part), [b'v'; 20]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let cf = db.default_column_family();
+    let ranges: Vec<_> = (0..40)
+        .map(|n| range(&format!("{:04}", 50 * n), &format!("{:04}", 50 * n + 1 + n % 30)))
+        .collect();
+    let reads = || perf::context().get(PerfMetric::BlockReadCount);
+    let mut totals = Vec::new();
+    for (async_io, reverse) in [(true, false), (false, false), (true, true), (false, true)] {
+        perf::set_level(PerfLevel::EnableCount);
+        perf::reset();
+        let options = ReadOptions { async_io, ..ReadOptions::default() };
+        let mut scans = db.multi_scan(&options, cf, ranges.clone(), reverse).unwrap();
+        assert_eq!(reads(), 0);
+        let first = scans.next().unwrap().unwrap();
+        assert_eq!(reads(), 0, "one range is asked for");
+        let rest: Vec<_> = scans.map(|scan| scan.unwrap()).collect();
+        // A block of each table for each other range, or two where a range begins between blocks.
+        let ahead = if async_io { 78..100 } else { 0..1 };
+        assert!(ahead.contains(&reads()), "{async_io}: {}", reads());
+        let mut keys = Vec::new();
+        for scan in [first].into_iter().chain(rest) {
+            keys.extend(scan.map(|entry| entry.unwrap().0));
+        }
+        totals.push((reads(), keys));
+        perf::set_level(PerfLevel::Disable);
+    }
+    assert_eq!(totals[0], totals[1]);
+    assert_eq!(totals[2], totals[3]);
+    assert_eq!(totals[0].1.len(), (0..40).map(|n| 1 + n % 30).sum::<usize>());
+    db.close().unwrap();
+}

@@ -3,13 +3,15 @@
 //! Plain #[test]: a simulation is a runtime of its own.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::SYNC;
 use pumice::options::{CompactionStyle, FifoOptions};
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
-    WriteOptions,
+    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, SubCode,
+    WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::FileSystem;
 use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
@@ -220,6 +222,93 @@ fn a_close_ends_the_stalls_of_paused_work() {
             db.close().unwrap();
         });
     }
+}
+
+/// While all compactions are aborted, a writer at the stop and a call that waits for compactions
+/// wait until they resume, or until a close.
+#[test]
+fn stalls_of_aborted_compactions_end_with_a_resumption_or_a_close() {
+    for resumes in [true, false] {
+        simulate(|fs| {
+            let mut options = options(fs);
+            options.cf.level0_slowdown_writes_trigger = 2;
+            options.cf.level0_stop_writes_trigger = 2;
+            let db = Db::open(&options, "/db").unwrap();
+            db.abort_all_compactions();
+            for _ in 0..2 {
+                put(&db, "a").unwrap();
+                db.flush_opt(&FlushOptions::default()).unwrap();
+            }
+            let ended = Arc::new(AtomicUsize::new(0));
+            let wait = |name, call: fn(&Db) -> pumice::Result<()>| {
+                let (db, ended) = (db.clone(), Arc::clone(&ended));
+                thread::spawn(name, move || {
+                    let done = call(&db);
+                    ended.fetch_add(1, Ordering::SeqCst);
+                    done
+                })
+            };
+            let writer = wait("writer", |db| put(db, "b"));
+            let waiter =
+                wait("waiter", |db| db.wait_for_compact(&WaitForCompactOptions::default()));
+            thread::sleep(Duration::from_secs(60));
+            assert_eq!(ended.load(Ordering::SeqCst), 0, "they wait");
+            let no_wait = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
+            let refused = db.put_opt(&no_wait, b"c", b"value").unwrap_err();
+            assert!(refused.to_string().contains("Write stall"), "{refused}");
+            let start = time::now_nanos();
+            match resumes {
+                true => db.resume_all_compactions(),
+                false => db.close().unwrap(),
+            }
+            for call in [writer, waiter] {
+                let done = call.join().unwrap();
+                let text = done.map_or_else(|error| error.to_string(), |()| String::new());
+                assert!(if resumes { text.is_empty() } else { text.contains("closing") }, "{text}");
+            }
+            assert!(time::now_nanos() - start < 2 * SECOND);
+            drop(db);
+            let db = Db::open(&options, "/db").unwrap();
+            let value = db.get_opt(&ReadOptions::default(), b"b").unwrap();
+            assert_eq!(value.is_some(), resumes);
+            db.close().unwrap();
+        });
+    }
+}
+
+/// A call that compacts may wait to flush first. An abort ends it there, too: it is no request yet.
+#[test]
+fn an_abort_ends_a_compaction_that_waits_to_flush() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.max_write_buffer_number = 2;
+        let db = Db::open(&options, "/db").unwrap();
+        db.pause_background_work();
+        put(&db, "a").unwrap();
+        let no_wait =
+            FlushOptions { wait: false, allow_write_stall: true, ..FlushOptions::default() };
+        db.flush_opt(&no_wait).unwrap();
+        put(&db, "a").unwrap();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let caller = {
+            let (db, ended) = (db.clone(), Arc::clone(&ended));
+            thread::spawn("caller", move || {
+                let done = db.compact_range(&CompactRangeOptions::default(), None, None);
+                ended.fetch_add(1, Ordering::SeqCst);
+                done
+            })
+        };
+        thread::sleep(Duration::from_secs(60));
+        assert_eq!(ended.load(Ordering::SeqCst), 0, "it waits");
+        db.abort_all_compactions();
+        let error = caller.join().unwrap().unwrap_err();
+        assert_eq!(error.subcode(), SubCode::CompactionAborted);
+        db.resume_all_compactions();
+        db.continue_background_work().unwrap();
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        assert_eq!(db.live_files_metadata().len(), 1);
+        db.close().unwrap();
+    });
 }
 
 /// Writes acknowledged before the close are saved, later ones refused.

@@ -201,8 +201,7 @@ fn calls_without_a_timestamp_or_with_a_wrong_one_are_refused_in_rocksdbs_words()
     db.close().unwrap();
 
     type Change = fn(&mut pumice::ColumnFamilyOptions);
-    let changes: [(&str, Change); 3] = [
-        ("enable_blob_files", |cf| cf.enable_blob_files = true),
+    let changes: [(&str, Change); 2] = [
         ("data_block_index_type", |cf| {
             let hashed = pumice::options::DataBlockIndexType::BinaryAndHash;
             cf.table_factory.data_block_index_type = hashed;

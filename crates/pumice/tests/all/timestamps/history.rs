@@ -1,7 +1,7 @@
 //! The low of the history: what it lets go, what it refuses, that it lasts.
 #![allow(clippy::unwrap_used)]
 
-use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db, WaitForCompactOptions};
 
 use super::{database, message, text};
 use crate::common::{DIR, flush};
@@ -41,6 +41,27 @@ fn without_a_low_nothing_goes() {
     rewrite(&db, None);
     assert_eq!(versions(&db, 0, 9).len(), 6);
     assert_eq!(db.full_history_ts_low(db.default_column_family()).unwrap(), None);
+}
+
+/// What keeps its sequence number, since readers may ask for its time, is no reason to write its
+/// file again when a snapshot goes.
+#[pumice_test_macros::test]
+fn files_with_history_are_left_alone() {
+    let (db, _) = database();
+    for time in 1..=3 {
+        db.at(time).put("k", time.to_string()).unwrap();
+    }
+    flush(&db);
+    rewrite(&db, None);
+    let number = |db: &Db| db.live_files_metadata()[0].file_number;
+    let before = number(&db);
+    drop(db.snapshot());
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!((number(&db), versions(&db, 0, 9).len()), (before, 3));
+    db.increase_full_history_ts_low(db.default_column_family(), 9u64).unwrap();
+    drop(db.snapshot());
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(db.at(9).get("k").unwrap().as_deref(), Some(&b"3"[..]));
 }
 
 #[pumice_test_macros::test]

@@ -5,17 +5,22 @@
 #![allow(clippy::disallowed_methods)]
 
 mod basics;
+mod blobs;
 mod crashes;
 mod files;
 mod history;
+mod keys_shown;
 mod model;
 mod ranges;
 mod regressions;
+mod repaired;
 mod several;
 mod sides;
 mod theirs;
 mod transactions;
 mod unkept;
+mod unkept_copies;
+mod unkept_crashes;
 mod unkept_rules;
 
 use std::sync::Arc;

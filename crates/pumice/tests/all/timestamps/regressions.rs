@@ -309,3 +309,47 @@ fn a_wire_form_does_not_vouch_for_other_keys() {
         (Some("1"), Some("2"))
     );
 }
+
+/// Operands, which are not shown among versions, are no obstacle beyond the bounds.
+#[pumice_test_macros::test]
+fn versions_beside_operands_are_shown() {
+    let (db, _) = database();
+    db.at(1).put("a", "a1").unwrap();
+    db.at(2).merge("m", "m2").unwrap();
+    db.at(3).put("z", "z3").unwrap();
+    let within = |lower: Option<&str>, upper: Option<&str>| {
+        let bytes = |key: &str| key.as_bytes().to_vec();
+        let options = pumice::ReadOptions {
+            iter_start_ts: Some(vec![0; 8]),
+            iterate_lower_bound: lower.map(bytes),
+            iterate_upper_bound: upper.map(bytes),
+            ..db.at(9).read_options()
+        };
+        db.cursor_opt(&options).unwrap()
+    };
+    let mut cursor = within(None, Some("b"));
+    cursor.seek_to_first();
+    assert_eq!(cursor.value(), Some(&b"a1"[..]));
+    cursor.next();
+    assert!(!cursor.valid() && cursor.status().is_ok());
+    let mut cursor = within(Some("n"), None);
+    cursor.seek_to_last();
+    assert_eq!(cursor.value(), Some(&b"z3"[..]));
+    cursor.prev();
+    assert!(!cursor.valid() && cursor.status().is_ok());
+    for backward in [false, true] {
+        let mut cursor = within(None, None);
+        match backward {
+            true => cursor.seek_to_last(),
+            false => cursor.seek_to_first(),
+        }
+        assert!(cursor.valid());
+        if backward {
+            cursor.prev()
+        } else {
+            cursor.next()
+        }
+        let status = message(cursor.status());
+        assert!(!cursor.valid() && status.contains("merge operands"), "{status}");
+    }
+}

@@ -35,6 +35,8 @@ pub trait Side {
     fn raise(&self, low: u64) -> Result<(), String>;
     /// Closes and opens again.
     fn reopen(&mut self);
+    /// Reads and checks all files.
+    fn check_files(&self) {}
 }
 
 fn number(timestamp: &[u8]) -> u64 {
@@ -95,6 +97,11 @@ impl Side for Ours {
     }
     fn get(&self, time: u64, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, String> {
         let found = self.db().at(time).get_with_timestamp(key).map_err(|e| e.to_string())?;
+        let value = found.as_ref().map(|(value, _)| &value[..]);
+        // Of several keys at once.
+        for together in self.db().at(time).multi_get(&[key, b"another", key]).iter().step_by(2) {
+            assert_eq!(together.as_ref().unwrap().as_deref(), value);
+        }
         Ok(found.map(|(value, time)| (value.to_vec(), number(&time))))
     }
     fn walk(&self, time: u64, walk: &Walk) -> Result<Vec<Row>, String> {
@@ -126,6 +133,9 @@ impl Side for Ours {
     fn reopen(&mut self) {
         self.db.take().unwrap().close().unwrap();
         self.db = Some(Db::open(&self.options, &self.path).unwrap());
+    }
+    fn check_files(&self) {
+        self.db().verify_checksum().unwrap();
     }
 }
 

@@ -144,7 +144,7 @@ fn only_numbers_of_8_bytes_are_taken_off() {
 }
 
 #[pumice_test_macros::test]
-fn resolved_merges_and_blob_files_are_refused() {
+fn resolved_merges_are_refused() {
     let files = memory().1;
     let mut options = unkept(&files);
     options.cf.max_successive_merges = 1;
@@ -155,16 +155,6 @@ fn resolved_merges_and_blob_files_are_refused() {
     let refused = message(db.set_options(&[("max_successive_merges", "2")]));
     assert!(refused.contains("max_successive_merges"), "{refused}");
     db.close().unwrap();
-
-    let files = memory().1;
-    let mut plain = crate::common::options(&files);
-    plain.cf.enable_blob_files = true;
-    let db = Db::open(&plain, DIR).unwrap();
-    db.put("k", "v").unwrap();
-    flush(&db);
-    db.close().unwrap();
-    let refused = message(Db::open(&unkept(&files), DIR));
-    assert!(refused.contains("blob files"), "{refused}");
 }
 
 /// What was written last counts when two changes of the order left it in logs of both kinds.

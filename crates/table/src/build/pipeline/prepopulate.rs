@@ -38,6 +38,7 @@ pub(crate) struct Prepopulate {
     /// The reader looks for unpartitioned metadata in the cache.
     all_metadata: bool,
     read_amp_bytes_per_bit: u32,
+    protects: bool,
     stats: Option<Arc<dyn TableStats>>,
 }
 
@@ -56,6 +57,7 @@ impl Prepopulate {
             first_keys: options.index_type == IndexType::BinarySearchWithFirstKey,
             all_metadata: options.cache_index_and_filter_blocks,
             read_amp_bytes_per_bit: options.read_amp_bytes_per_bit,
+            protects: options.block_protection,
             stats: context.stats.clone(),
         }))
     }
@@ -74,6 +76,9 @@ impl Prepopulate {
         let mut block = CachedBlock::entries(block, BlockKind::Data);
         if let Some(stats) = &self.stats {
             block.measure(self.read_amp_bytes_per_bit, offset, &**stats);
+        }
+        if self.protects {
+            block.protect();
         }
         self.insert(offset, block);
     }

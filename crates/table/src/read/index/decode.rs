@@ -172,14 +172,17 @@ impl Scratch {
         };
         let bytewise = cmp.user.is_bytewise();
         let mut common: &[u8] = &[];
+        let mut columned = self.entries.len();
         self.out.clear();
         if bytewise {
-            common = self.common_prefix(keys, trailer_len);
-            index.words = self.find_words(keys, trailer_len, common, cmp)?;
+            columned -= usize::from(self.last_is_apart(keys, trailer_len));
+            common = common_of(&self.entries[..columned], keys, trailer_len);
+            index.words = self.find_words(columned, keys, trailer_len, common, cmp)?;
             self.write_words(index.words);
         } else {
             self.check_order(keys, trailer_len, cmp)?;
         }
+        index.columned = len_u32(columned);
         index.common_at = position(&self.out)?;
         index.common_len = len_u32(common.len());
         index.common_word = prefix_word(common);
@@ -188,13 +191,18 @@ impl Scratch {
         index.handles = self.write_handles()?;
         let tail_at = common.len() + index.words.width();
         if bytewise {
-            index.word_lens = self.write_word_lens(trailer_len, common.len(), tail_at)?;
+            let lens = (trailer_len, common.len(), tail_at);
+            index.word_lens = self.write_word_lens(columned, lens)?;
         }
-        let tails = self.entries.iter().map(|entry| {
+        let tails = self.entries[..columned].iter().map(|entry| {
             let key = entry.key(keys);
             &key[tail_at.min(key.len() - trailer_len)..]
         });
         index.tails = Strings::write(&mut self.out, tails)?;
+        if let Some(last) = self.entries.get(columned) {
+            index.apart = (position(&self.out)?, last.key_len);
+            self.out.extend_from_slice(last.key(keys));
+        }
         if encoding.first_keys {
             index.firsts = Some(self.write_firsts(data, bytewise)?);
         }
@@ -202,19 +210,19 @@ impl Scratch {
         Ok(index)
     }
 
-    /// The common prefix of the first and the last user key.
-    fn common_prefix<'k>(&self, keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
-        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
-            return &[];
-        };
+    /// The last separator alone shortens what is common.
+    fn last_is_apart(&self, keys: &[u8], trailer_len: usize) -> bool {
+        let [first, .., before, last] = self.entries.as_slice() else { return false };
         let first = first.user_key(keys, trailer_len);
-        &first[..common_prefix(first, last.user_key(keys, trailer_len))]
+        let shared = |entry: &Parsed| common_prefix(first, entry.user_key(keys, trailer_len));
+        shared(last) < shared(before)
     }
 
-    /// Puts the words of all keys into `words` and checks that the keys ascend, all with the prefix
-    /// `common`.
+    /// Puts the words of the first `columned` keys into `words` and checks that all keys ascend,
+    /// those with the prefix `common`.
     fn find_words(
         &mut self,
+        columned: usize,
         keys: &[u8],
         trailer_len: usize,
         common: &[u8],
@@ -226,7 +234,7 @@ impl Scratch {
         let common_len = common.len();
         let common_word = prefix_word(common);
         let (mut last_word, mut narrow) = (0, true);
-        for (i, entry) in self.entries.iter().enumerate() {
+        for (i, entry) in self.entries[..columned].iter().enumerate() {
             let (at, len) = (entry.key_at as usize, entry.key_len as usize - trailer_len);
             let has_common = if len < common_len {
                 false
@@ -250,6 +258,11 @@ impl Scratch {
             }
             last_word = word;
             self.words.push(word);
+        }
+        if let Some(last) = self.entries.get(columned)
+            && !in_order(&self.entries[columned - 1], last, keys, trailer_len, cmp)
+        {
+            return Err(UNORDERED);
         }
         Ok(if narrow { Words::Narrow } else { Words::Wide })
     }
@@ -281,16 +294,16 @@ impl Scratch {
     /// How much of each word is key.
     fn write_word_lens(
         &mut self,
-        trailer_len: usize,
-        common_len: usize,
-        tail_at: usize,
+        columned: usize,
+        (trailer_len, common_len, tail_at): (usize, usize, usize),
     ) -> Decoded<Numbers> {
+        let entries = &self.entries[..columned];
         let len = |entry: &Parsed| (entry.key_len as usize - trailer_len).min(tail_at) - common_len;
-        if self.entries.iter().all(|entry| len(entry) == tail_at - common_len) {
+        if entries.iter().all(|entry| len(entry) == tail_at - common_len) {
             return Ok(Numbers::default());
         }
-        let lens = self.entries.iter().map(|entry| len(entry) as u64);
-        Numbers::write(&mut self.out, (self.entries.len(), WORD_LEN_MAX), lens)
+        let lens = entries.iter().map(|entry| len(entry) as u64);
+        Numbers::write(&mut self.out, (columned, WORD_LEN_MAX), lens)
     }
 
     fn write_handles(&mut self) -> Decoded<Handles> {
@@ -356,6 +369,15 @@ impl Scratch {
         let rest = Strings::write(&mut self.out, firsts.map(|first| &first[common.len()..]))?;
         Ok(FirstKeys { common_at, common_len: len_u32(common.len()), rest })
     }
+}
+
+/// The common prefix of the first and the last user key.
+fn common_of<'k>(entries: &[Parsed], keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return &[];
+    };
+    let first = first.user_key(keys, trailer_len);
+    &first[..common_prefix(first, last.user_key(keys, trailer_len))]
 }
 
 /// Largest number of a key's bytes in its word.

@@ -3,7 +3,7 @@
 //! The whole block is decoded once, when it is read, into columns that lie in one allocation:
 //!
 //! ```text
-//! words | common prefix | offsets | sizes | word lengths | tails | first keys
+//! words | common prefix | offsets | sizes | word lengths | tails | apart | first keys
 //! ```
 //!
 //! For bytewise orders the bytes that all user keys begin with are stored once, and the next four
@@ -13,6 +13,9 @@
 //! that is the whole key. Offsets of blocks are kept as distances from a straight line through
 //! them, mostly two bytes; a block ends where the next one begins, so sizes are kept only where
 //! there are gaps.
+//!
+//! The last separator may be a short successor of the last key, which shares less with the others
+//! than they do among themselves. Where it alone shortens what is common, it stays *apart*, whole.
 //!
 //! The first keys of the blocks, where the index has them, are kept as user keys: a point lookup
 //! below the first key of its block need not read the block.
@@ -104,6 +107,8 @@ struct Handles {
 pub struct IndexBlock {
     bytes: Box<[u8]>,
     len: u32,
+    /// How many separators the columns have: all, or all but the last.
+    columned: u32,
     user_keys: bool,
     words: Words,
     common_len: u32,
@@ -116,6 +121,8 @@ pub struct IndexBlock {
     /// How many bytes of its word belong to each key; none: all.
     word_lens: Numbers,
     tails: Strings,
+    /// Where the last separator lies if it stays apart.
+    apart: (u32, u32),
     /// First user keys of the blocks, without their common prefix, if the index has any.
     firsts: Option<FirstKeys>,
 }
@@ -181,6 +188,10 @@ impl IndexBlock {
     /// Puts the separator of block `i` as stored, a user key or an internal key, into `key`.
     pub fn key_into(&self, i: usize, key: &mut Vec<u8>) {
         key.clear();
+        if i >= self.columned as usize {
+            key.extend_from_slice(self.apart());
+            return;
+        }
         key.extend_from_slice(self.common());
         let word = self.word(i).to_be_bytes();
         key.extend_from_slice(&word[..self.word_len(i)]);
@@ -200,14 +211,21 @@ impl IndexBlock {
         &self.bytes[self.common_at as usize..][..self.common_len as usize]
     }
 
+    /// The last separator, which is not in the columns.
+    #[cold]
+    fn apart(&self) -> &[u8] {
+        let (at, len) = self.apart;
+        &self.bytes[at as usize..][..len as usize]
+    }
+
     #[inline]
     fn narrow_words(&self) -> &[[u8; 4]] {
-        self.bytes[..4 * self.len()].as_chunks().0
+        self.bytes[..4 * self.columned as usize].as_chunks().0
     }
 
     #[inline]
     fn wide_words(&self) -> &[[u8; 8]] {
-        self.bytes[..8 * self.len()].as_chunks().0
+        self.bytes[..8 * self.columned as usize].as_chunks().0
     }
 
     /// The word of key `i`, in the high bytes.
@@ -301,14 +319,15 @@ impl IndexBlock {
 
     /// Compares separator `i` with an internal key.
     fn compare(&self, i: usize, cmp: &InternalKeyComparator, target: InternalKey<'_>) -> Ordering {
-        let tail = self.tails.get(&self.bytes, i);
+        let is_apart = i >= self.columned as usize;
+        let tail = if is_apart { self.apart() } else { self.tails.get(&self.bytes, i) };
         let (user_tail, own_trailer) = if self.user_keys {
             (UserKey::new(tail), None)
         } else {
             let tail = InternalKey::new(tail);
             (tail.user_key(), Some(tail.trailer()))
         };
-        let order = if self.words == Words::None {
+        let order = if self.words == Words::None || is_apart {
             cmp.user.compare(user_tail, target.user_key())
         } else {
             let word = self.word(i).to_be_bytes();
@@ -327,7 +346,8 @@ impl IndexBlock {
         let (user_len, common_len) = (target.user_key().len(), self.common_len as usize);
         match self.compare_common(target, user_len) {
             Ordering::Less => return Ok(0),
-            Ordering::Greater => return Ok(self.len()),
+            // All in the columns are below.
+            Ordering::Greater => return Err((self.columned as usize, self.len())),
             Ordering::Equal => {}
         }
         let word = word_at(target.as_bytes(), common_len, user_len - common_len);
@@ -338,8 +358,13 @@ impl IndexBlock {
         } else {
             let (words, word) = (self.wide_words(), word);
             let at = count_below_wide(words, word);
-            let bytes = word.to_ne_bytes();
-            (at, words[at..].iter().take_while(|&other| *other == bytes).count())
+            let (rest, bytes) = (&words[at..], word.to_ne_bytes());
+            // Where keys begin alike many may tie.
+            let ties = match rest.first() == Some(&bytes) {
+                true => rest.partition_point(|other| *other == bytes),
+                false => 0,
+            };
+            (at, ties)
         };
         if ties == 0 { Ok(at) } else { Err((at, at + ties)) }
     }

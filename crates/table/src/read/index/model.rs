@@ -116,6 +116,14 @@ fn random_case(rng: &mut Rng, n_max: u64) -> Case {
             cmp.compare(InternalKey::new(a), InternalKey::new(b))
         }
     });
+    // A short successor, as builders write it, which shares nothing with the others.
+    if rng.one_in(3)
+        && matches!(cmp.user, Comparator::Bytewise)
+        && let Some(last) = keys.last_mut()
+    {
+        *last =
+            if user_keys { vec![0xff; 42] } else { internal_key(&[0xff; 42], 3, ValueType::Value) };
+    }
     let handles = handles_of(rng, n);
     let contiguous = handles.windows(2).all(|pair| pair[0].end() == Some(pair[1].offset));
     let encoding = IndexEncoding {
@@ -245,7 +253,8 @@ fn random_blocks_match_the_list_of_their_entries() {
         }
         assert!(index.handles().eq(case.entries.iter().map(|entry| entry.handle)), "{what}");
         let shape = (index.words, index.handles.tight, index.handles.sizes.is_none());
-        forms.insert(format!("{shape:?} {}", index.word_lens.is_none()));
+        let is_apart = (index.columned as usize) < index.len();
+        forms.insert(format!("{shape:?} {} {is_apart}", index.word_lens.is_none()));
         for _ in 0..12 {
             let near = case.entries.get(rng.uniform(40) as usize);
             let mut user = near.map_or(Vec::new(), |entry| match case.encoding.user_keys {
@@ -266,8 +275,9 @@ fn random_blocks_match_the_list_of_their_entries() {
             check_seek(&case, &index, &target, &what);
         }
     }
-    // Narrow and wide words, tight and loose handles, gaps, keys that end in their words.
-    assert!(forms.len() >= 12, "{forms:?}");
+    // Narrow and wide words, tight and loose handles, gaps, keys that end in their words, a last
+    // one that is apart.
+    assert!(forms.len() >= 20, "{forms:?}");
 }
 
 /// Every bit of blocks of all forms: an error or a usable index, in memory bounded by the size of

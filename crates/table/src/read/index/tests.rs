@@ -3,7 +3,7 @@
 use super::*;
 use crate::build::context::TableBuildContext;
 use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
-use crate::options::{IndexType, TableOptions};
+use crate::options::{IndexShortening, IndexType, TableOptions};
 use pumice_base::key::{internal_key, seek_key};
 use pumice_base::{Comparator, ValueType};
 use std::sync::Arc;
@@ -182,5 +182,53 @@ fn blocks_that_overlap_are_refused() {
         ];
         let index = IndexBlock::decode(&block.concat(), encoding, &cmp);
         assert_eq!(index.is_ok(), fits, "{second}: {:?}", index.err());
+    }
+}
+
+/// Keys of one table, whose first eight bytes are equal, and the short successor of the last.
+#[pumice_test_macros::test]
+fn words_follow_what_keys_have_in_common() {
+    let icmp = InternalKeyComparator::new(Comparator::Bytewise);
+    let table = TableOptions {
+        index_shortening: IndexShortening::SeparatorsAndSuccessor,
+        ..Default::default()
+    };
+    let context = TableBuildContext {
+        comparator: icmp.clone(),
+        table: Arc::new(table),
+        ..Default::default()
+    };
+    let separators = Separators::new(&context);
+    let mut builder = IndexBuilder::new(&context).unwrap();
+    let mut entry = IndexEntry::default();
+    let key = |n: u32| format!("the rows of a table/{n:08}").into_bytes();
+    for n in 0..40 {
+        let [first, last] =
+            [10 * n, 10 * n + 9].map(|n| internal_key(&key(n), 5, ValueType::Value));
+        let next = (n < 39).then(|| internal_key(&key(10 * n + 10), 5, ValueType::Value));
+        separators.prepare(&last, next.as_deref(), &first, &mut entry);
+        builder.push(&entry, BlockHandle::new(u64::from(n) * 100, 95));
+    }
+    let encoding = IndexEncoding {
+        user_keys: builder.stores_user_keys(),
+        delta_handles: builder.delta_handles(),
+        first_keys: false,
+    };
+    let mut block = Vec::new();
+    let mut write = |bytes: &mut Vec<u8>| {
+        block = bytes.clone();
+        Ok(BlockHandle::default())
+    };
+    builder.finish(&mut write).unwrap();
+    let index = IndexBlock::decode(&block, encoding, &icmp).unwrap();
+    assert_eq!((index.len(), index.columned, index.words), (40, 39, Words::Narrow));
+    assert_eq!(index.key(39), b"u");
+    for n in 0..400 {
+        let target = seek_key(&key(n), 9);
+        assert_eq!(index.seek(&icmp, InternalKey::new(&target)), n as usize / 10, "{n}");
+    }
+    for (name, block) in [("the rows", 0), ("the rows of a tablf", 39), ("u", 39), ("v", 40)] {
+        let target = seek_key(name.as_bytes(), 9);
+        assert_eq!(index.seek(&icmp, InternalKey::new(&target)), block, "{name}");
     }
 }

@@ -89,6 +89,7 @@ impl Tree {
         let rules = MarkRules {
             reclaim_seconds: None,
             blob_garbage: None,
+            reads_per_byte: 0.0,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,
@@ -186,6 +187,7 @@ impl Tree {
         let marked_by = MarkRules {
             reclaim_seconds: None,
             blob_garbage: None,
+            reads_per_byte: 0.0,
             oldest_snapshot: 0,
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,

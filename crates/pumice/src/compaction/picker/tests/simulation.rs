@@ -141,6 +141,7 @@ impl Simulation {
         let rules = MarkRules {
             reclaim_seconds: None,
             blob_garbage: None,
+            reads_per_byte: 0.0,
             oldest_snapshot: 0,
             now: 0,
             bottommost_delay: 0,

@@ -25,10 +25,22 @@ impl UniversalRules {
         runs: &[Run],
         marks: &FileMarks,
     ) -> Option<CompactionPick> {
+        self.first_marked(ctx, runs, &marks.marked, CompactionReason::FilesMarkedForCompaction)
+            .or_else(|| self.first_marked(ctx, runs, &marks.hot, CompactionReason::ReadTriggered))
+    }
+
+    /// A compaction of the first of these files without a conflict.
+    fn first_marked(
+        &self,
+        ctx: &PickContext<'_>,
+        runs: &[Run],
+        marked: &[(usize, Arc<FileMetaData>)],
+        reason: CompactionReason,
+    ) -> Option<CompactionPick> {
         if ctx.version.num_levels() == 1 {
-            return self.by_mark_in_level0(ctx, runs, marks);
+            return self.by_mark_in_level0(ctx, runs, marked, reason);
         }
-        marks.marked.iter().find_map(|(level, file)| {
+        marked.iter().find_map(|(level, file)| {
             let gone = ctx.version.level(*level).index_of(file.number).is_none();
             let level0_blocked = *level == 0 && ctx.running.level0_busy();
             if gone || level0_blocked || file.is_being_compacted() {
@@ -47,7 +59,6 @@ impl UniversalRules {
                 0 => ctx.expand_level0(inputs, output_level)?,
                 _ => inputs,
             };
-            let reason = CompactionReason::FilesMarkedForCompaction;
             let pick = ctx.complete(Start::new(reason, output_level, inputs))?;
             let max_output_file_size = pick.target_output_file_size;
             let max_compaction_bytes = self.max_overlap(ctx);
@@ -61,17 +72,17 @@ impl UniversalRules {
         &self,
         ctx: &PickContext<'_>,
         runs: &[Run],
-        marks: &FileMarks,
+        marked: &[(usize, Arc<FileMetaData>)],
+        reason: CompactionReason,
     ) -> Option<CompactionPick> {
         let files = ctx.version.files(0);
         let marked = |at: &usize| {
-            let mut all = marks.marked.iter();
+            let mut all = marked.iter();
             !runs[*at].busy && all.any(|(_, file)| file.number == files[*at].number)
         };
         let start = (0..runs.len().checked_sub(1)?).find(marked)?;
         let older = runs[start..].iter().position(|run| run.busy);
         let end = older.map_or(runs.len(), |busy| start + busy);
-        let reason = CompactionReason::FilesMarkedForCompaction;
         (end - start > 1).then(|| self.finish(ctx, self.draft(ctx, runs, start..end, reason)))?
     }
 

@@ -78,6 +78,18 @@ fn a_lost_manifest_is_made_of_tables_and_logs() {
     }
 }
 
+/// Checksums of memtables are no part of what logs are made into.
+#[pumice_test_macros::test]
+fn logs_are_read_through_memtables_with_checksums() {
+    for (seed, bytes) in [(2, 1), (3, 8)] {
+        let mut made = make(seed);
+        made.options.cf.memtable_protection_bytes_per_key = bytes;
+        made.shared.remove(&made.manifest()).unwrap();
+        assert_eq!(made.repair().unwrap().outcome, RepairOutcome::Rebuilt);
+        made.holds_all();
+    }
+}
+
 /// No database could assign numbers after them, so the rebuilt one would not open.
 #[pumice_test_macros::test]
 fn a_table_with_sequence_numbers_out_of_range_is_not_used() {

@@ -1,0 +1,3 @@
+//! Recoveries beside RocksDB 11.8.1's, whose library shares a process with no other RocksDB.
+
+mod best_efforts;

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(engine.get("compaction_pri").expect("an option"), "kRoundRobin");
         assert_eq!(engine.cf.compression_opts.zstd_max_train_bytes, 99);
         assert_eq!(engine.db.max_background_jobs, 1);
-        assert_eq!(engine.db.skipped_options, ["allow_mmap_reads=true"]);
+        assert_eq!(engine.get("allow_mmap_reads").expect("an option"), "true");
         let mut again = Options::default();
         again.take_engine(engine);
         assert_eq!(again.store().bits("write_buffer_size"), 1 << 20);

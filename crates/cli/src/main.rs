@@ -7,6 +7,7 @@
 mod arguments;
 mod calendar;
 mod db_bench;
+mod environments;
 mod folder;
 mod ldb;
 mod nearest;

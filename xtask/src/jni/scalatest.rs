@@ -3,7 +3,7 @@
 //!
 //! They are many, and each of them starts a process for every file of a checkpoint (Hadoop's
 //! `chmod` and `readlink`): hours on a busy machine. So what has run is kept. A virtual machine
-//! runs at most [`TESTS_MAX`] tests, first on RocksDB's library and then on ours, and `Told.java`
+//! runs at most [`TESTS_MAX`] tests, one on RocksDB's library and one on ours at a time, and `Told.java`
 //! writes down each outcome when it is had: a run that was ended goes on with `--resume`, and
 //! `--only TEXT` runs the tests that have the text in `SUITE: NAME`. The sum at the end is over all
 //! that was kept, of this library.
@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use super::harness::{self, Way};
 use super::{execute, output, suites};
@@ -234,26 +235,42 @@ impl Runner<'_> {
         Ok(names.collect())
     }
 
-    /// Runs those that have no outcome, in turns.
+    /// Runs those that have no outcome.
     fn run(&self, picked: &[&Test], records: &mut [Record; 2]) -> Result<(), String> {
         for class in CLASSES {
             let tests: Vec<&Test> = picked.iter().copied().filter(|test| test.0 == class).collect();
             for some in tests.chunks(TESTS_MAX) {
-                let mut ran = false;
-                for (way, record) in [Way::Theirs, Way::Property].into_iter().zip(&mut *records) {
-                    let todo: Vec<&Test> =
-                        some.iter().copied().filter(|t| !record.ended.contains_key(*t)).collect();
-                    if !todo.is_empty() {
-                        ran = true;
-                        self.run_some(way, class, &todo, record)?;
-                    }
-                }
-                if ran {
+                if self.run_both(class, some, records)? {
                     println!("jni: {NAME}: {class}: {}", told(some.iter().copied(), records));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Runs those of some tests of one class that have no outcome, on both libraries at a time:
+    /// most of a test is waiting for processes. False if all have one.
+    fn run_both(
+        &self,
+        class: &str,
+        some: &[&Test],
+        records: &mut [Record; 2],
+    ) -> Result<bool, String> {
+        let run = |way: Way, record: &mut Record| {
+            let known = |test: &&Test| record.ended.contains_key(*test);
+            let todo: Vec<&Test> = some.iter().copied().filter(|test| !known(test)).collect();
+            if todo.is_empty() {
+                return Ok(false);
+            }
+            self.run_some(way, class, &todo, record).map(|()| true)
+        };
+        let [theirs, ours] = records;
+        thread::scope(|scope| {
+            let theirs = scope.spawn(|| run(Way::Theirs, theirs));
+            let ours = run(Way::Property, ours);
+            let theirs = theirs.join().map_err(|_| "a run panicked".to_string())?;
+            Ok(theirs? | ours?)
+        })
     }
 
     /// Runs tests of one class in one virtual machine.

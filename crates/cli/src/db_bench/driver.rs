@@ -110,7 +110,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             self.run_entry(entry)?;
         }
         drop(following);
-        if self.flags.statistics {
+        if self.flags.wants_statistics() {
             println!("STATISTICS:\n{}", self.engine.statistics().unwrap_or_default());
         }
         Ok(())

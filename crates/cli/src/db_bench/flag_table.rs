@@ -25,6 +25,9 @@ flag_table! {
         multireadrandom,seekrandom,readwhilewriting,compact,levelstats",
         "Comma-separated list of benchmarks, run in this order (the default list is Pumice's own; \
         the names are below). A suffix [X3-W1] runs one three times after one warm-up";
+    env_uri: String = "",
+        "URI of the environment, which is the operating system's: posix. Not with fs_uri";
+    fs_uri: String = "", "URI of the file system, which is the operating system's: posix";
     engine: String = "pumice",
         "What to drive: pumice, the path of a RocksDB shared library, or, in a program with the \
         cargo feature other-engines, fjall or redb; all but pumice run in a child process with the \
@@ -208,6 +211,8 @@ flag_table! {
     confidence_interval_only: bool = false,
         "Print 95% confidence interval upper and lower bounds only for aggregate stats";
     statistics: bool = false, "Database statistics, printed after all benchmarks";
+    statistics_string: String = "",
+        "Statistics by name, in place of --statistics: BasicStatistics is the one that there is";
     stats_level: i32 = 3, "Stats level for statistics, 0 to 5 as RocksDB's StatsLevel";
     perf_level: i32 = 1, "Level of perf collection, 0 to 6; above 1 the perf context is printed";
     report_open_timing: bool = false, "Report how long the open took";

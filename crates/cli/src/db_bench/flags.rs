@@ -134,6 +134,11 @@ pub enum Stop {
 }
 
 impl Flags {
+    /// Whether there are statistics: asked for, or named.
+    pub fn wants_statistics(&self) -> bool {
+        self.statistics || !self.statistics_string.is_empty()
+    }
+
     /// Whether calls or uses of the block cache are to be traced.
     pub fn traces(&self) -> bool {
         let files = [&self.trace_file, &self.block_cache_trace_file];
@@ -220,6 +225,10 @@ impl Parser {
                 "flagfile" => {
                     self.flag_file(value.or(rest.next().map(OsString::as_os_str)), warn)?
                 }
+                "fromenv" | "tryfromenv" => {
+                    let names = value.or(rest.next().map(OsString::as_os_str)).unwrap_or_default();
+                    self.environment(&names.to_string_lossy(), name == "fromenv", warn)?;
+                }
                 _ if self.take(&name, value, &mut rest) => {}
                 _ if rocksdb_flags::find(&name).is_none()
                     && self.take_option(&name, value, &mut rest) => {}
@@ -260,6 +269,31 @@ impl Parser {
                 Ok(())
             }
         }
+    }
+
+    /// Takes flags, whose names are in a list, from the variables `FLAGS_NAME`, as gflags does.
+    fn environment(
+        &mut self,
+        names: &str,
+        must: bool,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), Stop> {
+        for name in names.split(',').filter(|name| !name.is_empty()) {
+            let variable = format!("FLAGS_{name}");
+            match std::env::var(&variable) {
+                // Such a flag would read itself without end.
+                Ok(_) if ["fromenv", "tryfromenv"].contains(&name) => {
+                    self.errors
+                        .push(format!("ERROR: infinite recursion on environment flag '{name}'"));
+                }
+                Ok(value) => self.words(&[OsString::from(format!("--{name}={value}"))], warn)?,
+                Err(_) if must => {
+                    self.errors.push(format!("ERROR: {variable} not found in environment"));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes one flag and, if it needs one, its value from `rest`. False: the table has no such

@@ -58,6 +58,7 @@ pub use option_flags::find as option_flag;
 pub use other_engines::ARE_BUILT as OTHER_ENGINES_ARE_BUILT;
 
 use crate::arguments::Flag;
+use crate::environments;
 use driver::Driver;
 use engine::Engine;
 use families::Families;
@@ -202,6 +203,12 @@ fn checked(args: &[OsString], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)>
 }
 
 fn check_numbers(flags: &Flags) -> Result<(), String> {
+    environments::check(Some(&flags.env_uri), Some(&flags.fs_uri))
+        .map_err(|error| format!("Failed creating env: {error}"))?;
+    if !matches!(&*flags.statistics_string, "" | "BasicStatistics" | "id=BasicStatistics") {
+        let name = &flags.statistics_string;
+        return Err(format!("No Statistics registered matching string: {name}"));
+    }
     Families::new(flags)?;
     Lengths::new(flags, 0)?;
     disposable::check(flags)?;

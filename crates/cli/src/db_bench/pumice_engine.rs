@@ -136,7 +136,7 @@ impl Pumice {
         }
         options.db.create_if_missing = true;
         options.db.create_missing_column_families = true;
-        if flags.statistics {
+        if flags.wants_statistics() {
             let statistics = Statistics::new();
             statistics.set_level(stats_level(flags.stats_level)?);
             options.db.statistics = Some(Arc::new(statistics));

@@ -105,7 +105,7 @@ impl RocksDb {
             }
             options.set_sst_file_manager(manager.rate, engine_options::MAX_TRASH_DB_RATIO);
         }
-        if flags.statistics {
+        if flags.wants_statistics() {
             options.enable_statistics();
         }
         Ok(options)

@@ -327,17 +327,17 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "backup",
         help: "Adds a backup to a backup directory",
-        usage: "[--backup_dir] [--num_threads]",
+        usage: backups::USAGE,
         switches: &[],
-        values: &["backup_dir", "num_threads"],
+        values: backups::VALUES,
         run: backups::backup,
     },
     Command {
         name: "restore",
         help: "Puts the newest backup in place of the database",
-        usage: "[--backup_dir] [--num_threads]",
+        usage: backups::USAGE,
         switches: &[],
-        values: &["backup_dir", "num_threads"],
+        values: backups::VALUES,
         run: backups::restore,
     },
     Command {
@@ -385,13 +385,8 @@ pub const COMMANDS: &[Command] = &[
 
 /// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
 pub const REFUSED_FLAGS: &[(&str, &str)] = &[
-    ("backup_env_uri", "environments by URI are not built"),
-    ("backup_fs_uri", "file systems by URI are not built"),
-    ("env_uri", "environments by URI are not built"),
-    ("fs_uri", "file systems by URI are not built"),
     ("get_write_unix_time", "when entries were written is not recorded"),
     ("leader_path", "opening as a follower is not built"),
-    ("stderr_log_level", "backups have no info log"),
 ];
 
 /// Commands that name their file themselves and so need no `--db`.

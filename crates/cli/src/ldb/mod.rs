@@ -27,6 +27,7 @@ mod wal;
 pub use repair::{USAGE as REPAIR_USAGE, flags as repair_flags, run as run_repair};
 
 use crate::arguments::{Arguments, Flag, Known, Wrong};
+use crate::environments;
 use crate::nearest::nearest;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
@@ -156,6 +157,8 @@ const COMMON_VALUES: &[&str] = &[
     "blob_file_starting_level",
     "prepopulate_blob_cache",
     "secondary_path",
+    "env_uri",
+    "fs_uri",
 ];
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
@@ -201,6 +204,11 @@ pub fn run(args: &[OsString]) -> ExitCode {
             eprintln!("Failed: {wrong}");
             return ExitCode::FAILURE;
         }
+    }
+    if let Err(error) = environment(&arguments) {
+        // Twice, as RocksDB's says it.
+        eprintln!("{error}\nFailed: {error}");
+        return ExitCode::FAILURE;
     }
     let db = arguments.path("db").or_else(|| arguments.path("path")).map(Path::to_path_buf);
     let needless = WITHOUT_DB.contains(&command.name);
@@ -302,6 +310,11 @@ pub fn usage() -> String {
         out.push('\n');
     }
     out
+}
+
+/// `--env_uri` and `--fs_uri` name what there is.
+fn environment(arguments: &Arguments) -> Result<(), String> {
+    environments::check(arguments.text("env_uri")?, arguments.text("fs_uri")?)
 }
 
 #[cfg(test)]

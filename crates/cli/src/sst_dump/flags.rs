@@ -35,6 +35,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --parse_internal_key=<0xKEY>  Print what an internal key is made of, and nothing else
     --verify_checksum   Verify checksums while reading (always done)
     --readahead_size=<bytes>  How much is read ahead when executing check|scan (2097152)
+    --env_uri=<name>, --fs_uri=<name>  The environment or file system: posix is all there is
 
     With --command=recompress:
     --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
@@ -74,6 +75,8 @@ pub const KNOWN: Known<'_> = Known {
         &[
             "file",
             "command",
+            "env_uri",
+            "fs_uri",
             "from",
             "to",
             "prefix",
@@ -91,7 +94,5 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("compression_auto_skip", "a codec that passes over blocks"),
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
     ("compression_manager", "compression managers"),
-    ("env_uri", "environments by URI"),
-    ("fs_uri", "file systems by URI"),
     ("json", "output as JSON"),
 ];

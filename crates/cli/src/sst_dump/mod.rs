@@ -7,6 +7,7 @@ mod flags;
 mod recompress;
 
 use crate::arguments::{self, Arguments, Flag, Wrong};
+use crate::environments;
 use crate::nearest::hint;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
@@ -175,6 +176,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         }
         wrong => wrong.to_string(),
     })?;
+    environments::check(arguments.text("env_uri")?, arguments.text("fs_uri")?)?;
     let words = arguments.words.iter().map(|word| arguments::path(word));
     let paths = arguments.path("file").into_iter().chain(words);
     let paths: Vec<PathBuf> = paths.map(Path::to_path_buf).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::{db_bench, lines};
+use crate::{db_bench, db_bench_with, lines};
 
 /// The pages that state the counts.
 const PAGE: &str = include_str!("../../../../docs/db_bench.md");
@@ -19,7 +19,7 @@ fn assert_stated(page: &str, words: &str) {
 const ENGINE: &str = "the engine's option";
 
 /// Flags of RocksDB's that are refused when the command line is read.
-const REFUSED_FLAGS: usize = 36;
+const REFUSED_FLAGS: usize = 31;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {
@@ -192,12 +192,41 @@ fn defaults_of_missing_features_can_be_given() {
                  multiread_batched";
     assert_eq!(printed, [words]);
     run.good();
-    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --unordered_write").bad();
-    assert!(error.contains("unordered_write=true is not supported"), "{error}");
+    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --paranoid_memory_checks").bad();
+    assert!(error.contains("paranoid_memory_checks=true is not supported"), "{error}");
     let file = dir.path().join("flags");
     std::fs::write(&file, "# A remark.\n--num=7\n  --benchmarks=fillseq\n").unwrap();
     let out = db_bench(dir.path(), &format!("--flagfile={}", file.display())).good();
     assert!(out.contains("Entries:    7\n"), "{out}");
     assert!(db_bench(dir.path(), "--version").good().starts_with("db_bench version "));
     assert!(db_bench(dir.path(), "--build_info").good().starts_with("Pumice: "));
+}
+
+// Plain #[test]: it starts processes.
+#[test]
+fn flags_come_from_the_environment_and_objects_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = "--benchmarks=fillseq --num=9";
+    let out = db_bench_with(
+        dir.path(),
+        "--benchmarks=fillseq --fromenv=num,histogram --tryfromenv=reads",
+        &[("FLAGS_num", "9"), ("FLAGS_histogram", "true")],
+    );
+    let out = out.good();
+    assert!(out.contains("Entries:    9\n") && out.contains("Percentiles"), "{out}");
+    let words = format!("{common} --env_uri=posix --statistics_string=BasicStatistics");
+    let out = db_bench(dir.path(), &words).good();
+    assert!(out.contains("rocksdb.number.keys.written COUNT : 9\n"), "{out}");
+    for (flag, words) in [
+        ("--fromenv=num", "ERROR: FLAGS_num not found in environment"),
+        ("--env_uri=posix --fs_uri=posix", "cannot specify both fs_uri and env_uri"),
+        ("--fs_uri=hdfs", "Failed creating env: Invalid argument: no file system is registered"),
+        ("--statistics_string=x", "No Statistics registered matching string: x"),
+    ] {
+        let error = db_bench(dir.path(), &format!("{common} {flag}")).bad();
+        assert!(error.contains(words), "{error}");
+    }
+    let itself = [("FLAGS_fromenv", "fromenv")];
+    let error = db_bench_with(dir.path(), &format!("{common} --fromenv=fromenv"), &itself).bad();
+    assert!(error.contains("infinite recursion"), "{error}");
 }

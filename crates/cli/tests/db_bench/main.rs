@@ -38,8 +38,14 @@ impl Run {
 
 /// Runs `pumice db_bench` in `dir`; `words` are split at blanks.
 fn db_bench(dir: &Path, words: &str) -> Run {
+    db_bench_with(dir, words, &[])
+}
+
+/// The same with variables of the environment.
+fn db_bench_with(dir: &Path, words: &str, variables: &[(&str, &str)]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_pumice"))
         .current_dir(dir)
+        .envs(variables.iter().copied())
         .env("TEST_TMPDIR", dir)
         .arg("db_bench")
         .args(words.split_whitespace())

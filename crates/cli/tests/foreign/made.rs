@@ -273,36 +273,12 @@ pub const ALL: &[Made] = &[
         may: [May::Either("recycle_log_file_num"), May::Work, May::Work],
         ..PLAIN
     },
-    Made {
-        name: "wal-tracked",
-        text: "track_and_verify_wals_in_manifest=true",
-        may: [May::Refuse("track_and_verify_wals_in_manifest"), May::Work, May::Work],
-        ..PLAIN
-    },
-    Made {
-        name: "wal-verified",
-        text: "track_and_verify_wals=true",
-        may: [May::Refuse("track_and_verify_wals"), May::Work, May::Work],
-        ..PLAIN
-    },
-    Made {
-        name: "two-phases",
-        text: "allow_2pc=true",
-        may: [May::Refuse("allow_2pc"), May::Work, May::Work],
-        ..PLAIN
-    },
-    Made {
-        name: "two-queues",
-        text: "two_write_queues=true",
-        may: [May::Refuse("two_write_queues"), May::Work, May::Work],
-        ..PLAIN
-    },
-    Made {
-        name: "unordered",
-        text: "unordered_write=true",
-        may: [May::Refuse("unordered_write"), May::Work, May::Work],
-        ..PLAIN
-    },
+    Made { name: "wal-tracked", text: "track_and_verify_wals_in_manifest=true", ..PLAIN },
+    Made { name: "wal-verified", text: "track_and_verify_wals=true", ..PLAIN },
+    Made { name: "two-phases", text: "allow_2pc=true", ..PLAIN },
+    Made { name: "two-queues", text: "two_write_queues=true", ..PLAIN },
+    Made { name: "unordered", text: "unordered_write=true", ..PLAIN },
+    Made { name: "stats-kept", text: "persist_stats_to_disk=true", ..PLAIN },
     Made {
         name: "atomic",
         text: "atomic_flush=true",
@@ -343,11 +319,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "cuckoo",
         text: "table_factory=CuckooTable;allow_mmap_reads=true",
-        may: [
-            May::Refuse("allow_mmap_reads"),
-            May::Refuse("CuckooTable"),
-            May::Refuse("CuckooTable"),
-        ],
+        may: [May::Refuse("CuckooTable"), May::Refuse("CuckooTable"), May::Refuse("CuckooTable")],
         ..PLAIN
     },
     Made {

@@ -455,12 +455,18 @@ fn backups_go_both_ways() {
         "--db=d backup --backup_dir=b",
         "--db=d put new 1",
         "--db=d backup --backup_dir=b --num_threads=2",
-        "--db=r restore --backup_dir=b",
+        "--db=d --env_uri=posix backup --backup_dir=b --stderr_log_level=5 --backup_fs_uri=posix",
+        "--db=d backup --backup_dir=b --stderr_log_level=6",
+        "--db=d backup --backup_dir=b --backup_env_uri=posix --backup_fs_uri=posix",
+        "--db=r --fs_uri=posix restore --backup_dir=b --stderr_log_level=2",
+        "--db=r scan --env_uri=posix --fs_uri=posix",
         "--db=r scan",
     ] {
         let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
         assert_eq!(mine, peer, "{words}");
     }
+    let told = ours(&our_dir, "--db=d backup --backup_dir=b --stderr_log_level=1", "");
+    assert!(told.2.contains("Backup DONE. All is good"), "{told:?}");
     let contents = |printed: Printed| (printed.0, printed.1);
     let expected = contents(theirs(&their_dir, "--db=d scan", ""));
     assert!(expected.1.contains("new : 1"));

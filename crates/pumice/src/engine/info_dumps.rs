@@ -38,6 +38,7 @@ impl DbInner {
             let list = skipped.join(", ");
             log.warn(format_args!("Options skipped in the OPTIONS file: {list}"));
         }
+        log_hints(&**log, "", &*self.options());
         log_options(&**log, "Options.", &*self.options());
         printed::abilities().lines().for_each(|line| log.header(format_args!("{line}")));
         let state = self.state.lock();
@@ -46,6 +47,7 @@ impl DbInner {
         for cf in families {
             log.header(format_args!("--------------- Options for column family [{}]:", cf.name));
             let options: &ColumnFamilyOptions = &cf.options();
+            log_hints(&**log, &cf.name, options);
             log_options(&**log, "Options.", options);
             let collectors = printed::collectors(options);
             log.header(format_args!("{:>48}: {collectors}", "Options.table_properties_collectors"));
@@ -162,6 +164,19 @@ fn take_turn(last: &AtomicU64, period: u64, now: u64) -> bool {
     period != 0
         && now.saturating_sub(then) >= period
         && last.compare_exchange(then, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// Names the options that are set and have no effect here, if there are any.
+fn log_hints<S: OptionSet>(log: &(dyn Logger + 'static), family: &str, options: &S) {
+    let set: Vec<_> =
+        options.hints().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if !set.is_empty() {
+        let list = set.join(", ");
+        match family {
+            "" => log.warn(format_args!("Options without effect: {list}")),
+            _ => log.warn(format_args!("Options of [{family}] without effect: {list}")),
+        }
+    }
 }
 
 fn log_options<S: OptionSet>(log: &(dyn Logger + 'static), prefix: &str, options: &S) {

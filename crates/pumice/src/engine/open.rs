@@ -84,6 +84,9 @@ impl ColumnFamilyDescriptor {
     }
 }
 
+/// RocksDB's name of the family of its statistics.
+const STATS_HISTORY_FAMILY: &str = "___rocksdb_stats_history___";
+
 /// Opens the database at `path` with `descriptors`; handles come in their order.
 pub(crate) fn open(
     options: &DbOptions,
@@ -118,17 +121,25 @@ fn open_once(
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
+    let asked = descriptors;
+    let mut descriptors = with_stats_history(asked, mode);
     let mut recovered = match exists {
         // The files found only have to be consistent: a catch-up follows.
         true if mode.is_guest() => {
-            read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
+            read_settled(&*fs, path, |_| recover(options, path, &wal_dir, &descriptors, mode))?
         }
-        true => recover(options, path, &wal_dir, descriptors, mode)?,
-        false => nothing_yet(descriptors),
+        true => recover(options, path, &wal_dir, &descriptors, mode)?,
+        false => nothing_yet(&descriptors),
     };
+    let unasked = descriptors.drain(asked.len()..).next();
+    if let Some(unasked) = unasked
+        && recovered.families.values().any(|family| family.name == unasked.name)
+    {
+        descriptors.push(unasked.sanitized(options, mark)?);
+    }
     if !options.create_missing_column_families
         && let Some(unknown) =
-            descriptors.iter().find(|d| recovered.families.values().all(|f| f.name != d.name))
+            asked.iter().find(|d| recovered.families.values().all(|f| f.name != d.name))
     {
         return Err(not_found(&unknown.name));
     }
@@ -142,7 +153,7 @@ fn open_once(
         wal_dir: &wal_dir,
         mode,
         recovered,
-        descriptors,
+        descriptors: &descriptors,
         db_id,
         info_log,
         lock,
@@ -158,7 +169,7 @@ fn open_once(
     db.state.lock().files.left_out = !losses.is_empty();
     match mode {
         Mode::ReadWrite | Mode::TwoPhase => {
-            start_writing(&db, exists, descriptors)?;
+            start_writing(&db, exists, asked)?;
         }
         Mode::ReadOnly { error_if_wal_exists, until } => {
             db.start_read_only(error_if_wal_exists, until, stamp)?;
@@ -170,12 +181,27 @@ fn open_once(
     if !exists {
         check_direct(options, path)?;
     }
-    let handles = handles(&db, descriptors)?;
+    let handles = handles(&db, asked)?;
     if mode.writes() {
         db.reports.begin_history();
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))
+}
+
+/// The descriptors, and that of the family in which RocksDB keeps statistics
+/// (`persist_stats_to_disk`), for a database that is to be written: RocksDB opens that family
+/// unasked, and programs do not name it. It is kept as it is.
+fn with_stats_history(
+    asked: &[ColumnFamilyDescriptor],
+    mode: Mode<'_>,
+) -> Vec<ColumnFamilyDescriptor> {
+    let mut descriptors = asked.to_vec();
+    if mode.writes() && asked.iter().all(|d| d.name != STATS_HISTORY_FAMILY) {
+        let small = ColumnFamilyOptions { write_buffer_size: 2 << 20, ..Default::default() };
+        descriptors.push(ColumnFamilyDescriptor::new(STATS_HISTORY_FAMILY, small));
+    }
+    descriptors
 }
 
 /// Recovers a database that is to be written.

@@ -6,7 +6,6 @@
 use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
-use pumice_base::Result;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
@@ -15,12 +14,22 @@ use pumice_table::{
 };
 
 use super::row::option_table;
-use super::value::{at_least, between};
+use super::value::{Refusal, at_least, between};
 
 /// The defaults.
 const TABLE: TableOptions = TableOptions::DEFAULT;
 /// Bytes of the cache that a column family without a `block_cache` gets.
 pub const BLOCK_CACHE_BYTES: usize = 32 << 20;
+/// Versions of the table format that are written.
+pub(super) const MIN_FORMAT_VERSION: u32 = 2;
+const MAX_FORMAT_VERSION: u32 = 7;
+
+/// A check in RocksDB's words, which programs look for (Spark's tests do).
+fn is_format_version(version: &u32) -> Result<(), Refusal> {
+    let text = "Unsupported BlockBasedTable format_version. Please check include/rocksdb/table.h \
+                for more info";
+    if *version <= MAX_FORMAT_VERSION { Ok(()) } else { Err(Refusal::Bounds(text.to_string())) }
+}
 
 option_table! {
     /// Options of block-based tables. Every public field has the name of RocksDB's option.
@@ -81,8 +90,8 @@ option_table! {
         /// Decompress every written block and compare.
         verify_compression: bool = TABLE.verify_compression, mutable, saved
             => "mutation::each_planted_bug_is_seen";
-        /// Version of the table format.
-        format_version: u32 = TABLE.format_version, mutable, saved, between(2, 7)
+        /// Version of the table format. 0 and 1 count as 2, as in RocksDB 11.
+        format_version: u32 = TABLE.format_version, mutable, saved, is_format_version
             => "table_interop::every_table_option_is_read";
         /// Compress index blocks.
         enable_index_compression: bool = TABLE.enable_index_compression, mutable, saved
@@ -179,7 +188,7 @@ impl BlockBasedTableOptions {
     ///
     /// # Errors
     /// InvalidArgument or NotSupported for settings that contradict each other.
-    pub fn to_table_options(&self) -> Result<TableOptions> {
+    pub fn to_table_options(&self) -> pumice_base::Result<TableOptions> {
         let options = TableOptions {
             block_cache: self.block_cache.clone(),
             no_block_cache: self.no_block_cache,
@@ -188,7 +197,7 @@ impl BlockBasedTableOptions {
             block_restart_interval: self.block_restart_interval as u32,
             index_block_restart_interval: self.index_block_restart_interval as u32,
             checksum: self.checksum,
-            format_version: self.format_version,
+            format_version: self.format_version.max(MIN_FORMAT_VERSION),
             filter_policy: self.filter_policy,
             whole_key_filtering: self.whole_key_filtering,
             cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,

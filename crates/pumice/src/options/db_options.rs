@@ -314,6 +314,28 @@ option_table! {
         "advise_random_on_open": bool = "true", fixed, saved;
         /// Descriptors are always closed on exec.
         "is_fd_close_on_exec": bool = "true", fixed, saved;
+        /// Write the log and the memtables from two queues; one queue does both, and the results
+        /// are the same.
+        "two_write_queues": bool = "false", fixed, saved;
+        /// May give up that snapshots do not change, for speed; here they never change.
+        "unordered_write": bool = "false", fixed, saved;
+        /// Keep logs with prepared sections. They are always kept, and only a `TransactionDb` opens
+        /// a database that has some.
+        "allow_2pc": bool = "false", fixed, saved;
+        /// Map table files into memory; they are read by calls, whose errors are reported.
+        "allow_mmap_reads": bool = "false", fixed, saved;
+        /// Map written files into memory; they are written by calls, whose errors are reported.
+        "allow_mmap_writes": bool = "false", fixed, saved;
+        /// Trust the MANIFEST's file sizes; they are always compared.
+        "skip_checking_sst_file_sizes_on_db_open": bool = "false", fixed, saved;
+        /// Record logs and their sizes in the MANIFEST. A log says how long the one before it is,
+        /// and recovery checks that, whatever this says.
+        "track_and_verify_wals_in_manifest": bool = "false", fixed, saved;
+        /// See track_and_verify_wals_in_manifest.
+        "track_and_verify_wals": bool = "false", fixed, newer;
+        /// Keep statistics of the past in a column family. They are kept in memory alone
+        /// (`stats_persist_period_sec`); a family that RocksDB made for them stays as it is.
+        "persist_stats_to_disk": bool = "false", fixed, saved;
         /// Reporting of thread states.
         "enable_thread_tracking": bool = "false", fixed, saved;
         /// Reports of jemalloc in the info log; RocksDB, too, writes none with another allocator.
@@ -373,24 +395,6 @@ option_table! {
         "allow_os_buffer": bool = "true", fixed, saved;
     }
     unsupported {
-        /// Write the WAL and the memtable from two queues.
-        "two_write_queues" accepts ["false", "0"];
-        /// Give up snapshot immutability for speed.
-        "unordered_write" accepts ["false", "0"];
-        /// Two-phase commit.
-        "allow_2pc" accepts ["false", "0"];
-        /// Map table files into memory.
-        "allow_mmap_reads" accepts ["false", "0"];
-        /// Map written files into memory.
-        "allow_mmap_writes" accepts ["false", "0"];
-        /// Trust the MANIFEST's file sizes.
-        "skip_checking_sst_file_sizes_on_db_open" accepts ["false", "0"];
-        /// Record WAL sizes in the MANIFEST.
-        "track_and_verify_wals_in_manifest" accepts ["false", "0"];
-        /// Chain WAL files by recording their predecessors.
-        "track_and_verify_wals" accepts ["false", "0"];
-        /// Keep statistics in a hidden column family.
-        "persist_stats_to_disk" accepts ["false", "0"];
         /// Objects cannot be made from text; see the field wal_filter.
         "wal_filter" accepts ["nullptr"];
         /// Paths are not read from text; see the field `db_paths`.

@@ -61,13 +61,6 @@ const ON_DISK: &[OnDisk] = &[
     row("preserve_internal_time_seconds", Writing, ZERO, "tables record write times"),
     row("separate_key_value_in_data_block", Writing, OFF, "data blocks separate keys and values"),
     row("super_block_alignment_size", Writing, ZERO, "data blocks are aligned"),
-    row("track_and_verify_wals", Writing, OFF, "WAL files record their predecessors"),
-    row(
-        "track_and_verify_wals_in_manifest",
-        Writing,
-        OFF,
-        "the MANIFEST records the WAL files and their sizes",
-    ),
     row("uniform_cv_threshold", Writing, &["-1", "-1.000000"], "index blocks mark uniform keys"),
     row("use_udi_as_primary_index", Reading, OFF, "tables are read through a user-defined index"),
     row("user_defined_index_factory", Writing, NULL, "tables have a user-defined index"),
@@ -115,7 +108,7 @@ mod tests {
                 assert_eq!(concern(row.name, value), None, "{}={value}", row.name);
             }
         }
-        assert_eq!(concern("track_and_verify_wals", "true").unwrap().0, Writing);
+        assert_eq!(concern("preserve_internal_time_seconds", "9").unwrap().0, Writing);
         assert_eq!(concern("nonesuch", "1"), None);
     }
 }

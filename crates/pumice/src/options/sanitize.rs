@@ -12,11 +12,11 @@ use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use pumice_wal::WalRecoveryMode;
 
-use super::block_based::{BLOCK_CACHE_BYTES, BlockBasedTableOptions};
+use super::block_based::{BLOCK_CACHE_BYTES, BlockBasedTableOptions, MIN_FORMAT_VERSION};
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
 use super::enums::{BackgroundPolicy, CompactionStyle};
-use super::row::check_all;
+use super::row::{OptionSet, check_all};
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
 pub(crate) const DELAYED_WRITE_RATE: u64 = 16 << 20;
@@ -54,11 +54,7 @@ impl DbOptions {
                 "write_dbid_to_manifest and write_identity_file cannot both be false",
             ));
         }
-        if self.atomic_flush && self.get("enable_pipelined_write")? == "true" {
-            return Err(Error::invalid_argument(
-                "atomic_flush is incompatible with enable_pipelined_write",
-            ));
-        }
+        self.check_combinations()?;
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
@@ -75,6 +71,38 @@ impl DbOptions {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
         }
         Ok(o)
+    }
+
+    /// What RocksDB does not open, in its words, even where one of the two has no effect here.
+    fn check_combinations(&self) -> Result<()> {
+        let is_on = |name: &str| self.hints().get(name).is_some_and(|value| value == "true");
+        if self.use_direct_reads && is_on("allow_mmap_reads") {
+            return Err(Error::not_supported(
+                "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \
+                 (use_direct_reads) must be disabled. ",
+            ));
+        }
+        if self.use_direct_io_for_flush_and_compaction && is_on("allow_mmap_writes") {
+            return Err(Error::not_supported(
+                "If memory mapped writes (allow_mmap_writes) are enabled then direct I/O writes \
+                 (use_direct_io_for_flush_and_compaction) must be disabled. ",
+            ));
+        }
+        let pipelined = is_on("enable_pipelined_write");
+        let unordered = is_on("unordered_write");
+        let refused = match () {
+            () if self.atomic_flush && pipelined => {
+                "atomic_flush is incompatible with enable_pipelined_write"
+            }
+            () if unordered && pipelined => {
+                "unordered_write is incompatible with enable_pipelined_write"
+            }
+            () if unordered && !self.allow_concurrent_memtable_write => {
+                "unordered_write is incompatible with !allow_concurrent_memtable_write"
+            }
+            () => return Ok(()),
+        };
+        Err(Error::invalid_argument(refused))
     }
 
     fn check_policy(&self) -> Result<()> {
@@ -194,6 +222,7 @@ impl ColumnFamilyOptions {
             let derived = (o.write_buffer_size / 8).min(MAX_DERIVED_ARENA_BLOCK_BYTES);
             o.arena_block_size = derived.next_multiple_of(ARENA_ALIGNMENT_BYTES);
         }
+        o.table_factory.format_version = o.table_factory.format_version.max(MIN_FORMAT_VERSION);
         let (smallest, largest) = ARENA_BLOCK_BYTES;
         o.arena_block_size = o.arena_block_size.clamp(smallest, largest);
         o.memtable_prefix_bloom_size_ratio =

@@ -398,8 +398,8 @@ fn refusals_name_the_option() {
             "{cache_usage_options={options={charged=kEnabled}}}",
             ErrorKind::NotSupported,
         ),
-        ("allow_mmap_reads", "true", ErrorKind::NotSupported),
-        ("unordered_write", "true", ErrorKind::NotSupported),
+        ("wal_filter", "x", ErrorKind::NotSupported),
+        ("unordered_write", "maybe", ErrorKind::InvalidArgument),
     ];
     let before = format_options_file(&o.db, &[("default", &o.cf)]);
     for (name, value, kind) in cases {
@@ -408,9 +408,15 @@ fn refusals_name_the_option() {
         assert!(err.message().contains(name), "{name}={value}: {err}");
     }
     assert_eq!(format_options_file(&o.db, &[("default", &o.cf)]), before);
+    let text = message(o.set("table_factory", "{format_version=8}"));
+    assert!(text.contains("Unsupported BlockBasedTable format_version"), "{text}");
+    // Those that nobody writes any more count as the oldest that is written.
+    o.set("table_factory", "{format_version=1}").unwrap();
+    assert_eq!(o.cf.sanitized().unwrap().table_factory.format_version, 2);
+    assert_eq!(o.cf.table_options().unwrap().format_version, 2);
     assert_eq!(
-        message(o.set("allow_mmap_reads", "true")),
-        "Not implemented: allow_mmap_reads=true is not supported by this build; only false is"
+        message(o.set("wal_filter", "x")),
+        "Not implemented: wal_filter=x is not supported by this build; only nullptr is"
     );
 }
 
@@ -446,19 +452,19 @@ fn damaged_files_are_refused_with_the_line() {
         err("[DBOptions]\n[CFOptions \"default\"]\n[TableOptions/BlockBasedTable \"x\"]")
             .contains("must follow")
     );
-    assert!(err("[DBOptions]\nallow_mmap_reads=true").contains("allow_mmap_reads"));
+    assert!(err("[DBOptions]\nwal_filter=x").contains("wal_filter"));
 }
 
 #[pumice_test_macros::test]
 fn rules_turn_errors_into_notes() {
-    let text = "[DBOptions]\nnonesuch=1\nallow_mmap_reads=true\n[CFOptions \"default\"]\n";
+    let text = "[DBOptions]\nnonesuch=1\nwal_filter=x\n[CFOptions \"default\"]\n";
     let rules = FileRules {
         ignore_unknown_options: true,
         ignore_unsupported_options: true,
         ..FileRules::default()
     };
     let loaded = parse_options_file(text, rules).unwrap();
-    assert_eq!(loaded.ignored, ["nonesuch=1", "allow_mmap_reads=true"]);
+    assert_eq!(loaded.ignored, ["nonesuch=1", "wal_filter=x"]);
     let only_unknown = FileRules { ignore_unknown_options: true, ..FileRules::default() };
     assert!(parse_options_file(text, only_unknown).is_err());
 }

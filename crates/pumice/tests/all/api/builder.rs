@@ -51,6 +51,27 @@ fn all_column_families_open_at_once() {
     assert!(wrong.message().contains("no_such_option"), "{wrong}");
 }
 
+/// RocksDB's family of statistics is nobody's to name.
+#[pumice_test_macros::test]
+fn the_family_of_persisted_statistics_is_opened_unasked() {
+    const HIDDEN: &str = "___rocksdb_stats_history___";
+    let (_, fs) = memory();
+    let db = builder(&fs).create(true).column_families([HIDDEN]).open().unwrap();
+    db.put_cf(&db.column_family(HIDDEN).unwrap(), "time", "counts").unwrap();
+    db.close().unwrap();
+    drop(db);
+    for round in ["1", "2"] {
+        let db = builder(&fs).create(false).open().unwrap();
+        db.put("round", round).unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+    }
+    let db = builder(&fs).all_column_families().open().unwrap();
+    assert_eq!(value(&db, HIDDEN, "time").as_deref(), Some("counts"));
+    assert_eq!(value(&db, "default", "round").as_deref(), Some("2"));
+    db.close().unwrap();
+}
+
 #[pumice_test_macros::test]
 fn the_latest_options_come_from_the_file_and_objects_stay() {
     let (_, fs) = memory();

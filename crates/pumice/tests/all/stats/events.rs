@@ -324,6 +324,25 @@ fn the_log_begins_with_who_and_how() {
     ] {
         assert!(log.contains(line), "{line}\n{log}");
     }
+    assert!(!log.contains("without effect"), "{log}");
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn the_log_names_options_without_effect() {
+    let (_, fs) = memory();
+    let (db, _) = open(&fs, |o| {
+        o.set("allow_mmap_reads", "true").unwrap();
+        o.set("unordered_write", "1").unwrap();
+        o.set("max_mem_compaction_level", "3").unwrap();
+    });
+    let log = log_text(&fs);
+    for line in [
+        "Options without effect: allow_mmap_reads=true, unordered_write=true\n",
+        "Options of [default] without effect: max_mem_compaction_level=3\n",
+    ] {
+        assert!(log.contains(line), "{line}\n{log}");
+    }
     db.close().unwrap();
 }
 

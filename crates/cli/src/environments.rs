@@ -35,6 +35,7 @@ fn registered(kind: &str, name: &str) -> Result<(), String> {
 mod tests {
     use super::check;
 
+    // Plain #[test]: nothing in it waits.
     #[test]
     fn the_systems_own_is_there_under_its_names() {
         for name in ["", "posix", "PosixEnv", "id=PosixFileSystem", "default"] {

@@ -202,13 +202,19 @@ fn checked(args: &[OsString], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)>
     }
 }
 
-fn check_numbers(flags: &Flags) -> Result<(), String> {
+/// Objects that flags name.
+fn check_names(flags: &Flags) -> Result<(), String> {
     environments::check(Some(&flags.env_uri), Some(&flags.fs_uri))
         .map_err(|error| format!("Failed creating env: {error}"))?;
     if !matches!(&*flags.statistics_string, "" | "BasicStatistics" | "id=BasicStatistics") {
         let name = &flags.statistics_string;
         return Err(format!("No Statistics registered matching string: {name}"));
     }
+    Ok(())
+}
+
+fn check_numbers(flags: &Flags) -> Result<(), String> {
+    check_names(flags)?;
     Families::new(flags)?;
     Lengths::new(flags, 0)?;
     disposable::check(flags)?;

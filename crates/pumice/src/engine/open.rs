@@ -122,21 +122,10 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
     let asked = descriptors;
-    let mut descriptors = with_stats_history(asked, mode);
-    let mut recovered = match exists {
-        // The files found only have to be consistent: a catch-up follows.
-        true if mode.is_guest() => {
-            read_settled(&*fs, path, |_| recover(options, path, &wal_dir, &descriptors, mode))?
-        }
-        true => recover(options, path, &wal_dir, &descriptors, mode)?,
-        false => nothing_yet(&descriptors),
+    let (mut recovered, descriptors) = match exists {
+        true => recovered_families(options, path, &wal_dir, asked, (mode, mark))?,
+        false => (nothing_yet(asked), asked.to_vec()),
     };
-    let unasked = descriptors.drain(asked.len()..).next();
-    if let Some(unasked) = unasked
-        && recovered.families.values().any(|family| family.name == unasked.name)
-    {
-        descriptors.push(unasked.sanitized(options, mark)?);
-    }
     if !options.create_missing_column_families
         && let Some(unknown) =
             asked.iter().find(|d| recovered.families.values().all(|f| f.name != d.name))
@@ -189,19 +178,35 @@ fn open_once(
     Ok((db, handles))
 }
 
-/// The descriptors, and that of the family in which RocksDB keeps statistics
-/// (`persist_stats_to_disk`), for a database that is to be written: RocksDB opens that family
-/// unasked, and programs do not name it. It is kept as it is.
-fn with_stats_history(
+/// What the MANIFEST has, and the descriptors of the families that are opened: those asked for, and
+/// in a database that is to be written that in which RocksDB keeps statistics
+/// (`persist_stats_to_disk`). RocksDB opens it unasked, and programs do not name it; it is kept as
+/// it is.
+fn recovered_families(
+    options: &DbOptions,
+    path: &Path,
+    wal_dir: &Path,
     asked: &[ColumnFamilyDescriptor],
-    mode: Mode<'_>,
-) -> Vec<ColumnFamilyDescriptor> {
+    (mode, mark): (Mode<'_>, Mark),
+) -> Result<(RecoveredVersions, Vec<ColumnFamilyDescriptor>)> {
     let mut descriptors = asked.to_vec();
     if mode.writes() && asked.iter().all(|d| d.name != STATS_HISTORY_FAMILY) {
         let small = ColumnFamilyOptions { write_buffer_size: 2 << 20, ..Default::default() };
         descriptors.push(ColumnFamilyDescriptor::new(STATS_HISTORY_FAMILY, small));
     }
-    descriptors
+    let read = || recover(options, path, wal_dir, &descriptors, mode);
+    let recovered = match mode.is_guest() {
+        // The files found only have to be consistent: a catch-up follows.
+        true => read_settled(&*options.file_system, path, |_| read())?,
+        false => read()?,
+    };
+    let unasked = descriptors.drain(asked.len()..).next();
+    if let Some(unasked) = unasked
+        && recovered.families.values().any(|family| family.name == unasked.name)
+    {
+        descriptors.push(unasked.sanitized(options, mark)?);
+    }
+    Ok((recovered, descriptors))
 }
 
 /// Recovers a database that is to be written.

@@ -231,3 +231,23 @@ impl BlockBasedTableOptions {
         Ok(options)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::ColumnFamilyOptions;
+    use super::super::row::OptionSet;
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn versions_are_refused_in_rocksdbs_words() {
+        let mut cf = ColumnFamilyOptions::default();
+        let error = cf.set("table_factory", "{format_version=8}").unwrap_err();
+        let words = "Unsupported BlockBasedTable format_version";
+        assert!(error.message().contains(words), "{error}");
+        // Those that nobody writes any more count as the oldest that is written.
+        cf.set("table_factory", "{format_version=1}").unwrap();
+        assert_eq!(cf.sanitized().unwrap().table_factory.format_version, MIN_FORMAT_VERSION);
+        assert_eq!(cf.table_options().unwrap().format_version, MIN_FORMAT_VERSION);
+    }
+}

@@ -408,12 +408,6 @@ fn refusals_name_the_option() {
         assert!(err.message().contains(name), "{name}={value}: {err}");
     }
     assert_eq!(format_options_file(&o.db, &[("default", &o.cf)]), before);
-    let text = message(o.set("table_factory", "{format_version=8}"));
-    assert!(text.contains("Unsupported BlockBasedTable format_version"), "{text}");
-    // Those that nobody writes any more count as the oldest that is written.
-    o.set("table_factory", "{format_version=1}").unwrap();
-    assert_eq!(o.cf.sanitized().unwrap().table_factory.format_version, 2);
-    assert_eq!(o.cf.table_options().unwrap().format_version, 2);
     assert_eq!(
         message(o.set("wal_filter", "x")),
         "Not implemented: wal_filter=x is not supported by this build; only nullptr is"

@@ -10,7 +10,7 @@
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `transactions` | the long forms of the suites of transactions; names of parts run these |
 //! | `clients` | the Redis clients of other languages against the server |
-//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
+//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library; `all` |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
 //! | `jni` | the library that RocksDB's Java classes load, and its tests; see `jni/mod.rs` |

@@ -7,6 +7,7 @@
 //! | `clients rust-rocksdb` | the tests of the crate `rocksdb` | `target/capi` |
 //! | `clients grocksdb` | the tests of the Go package | `target/capi` |
 //! | `clients balboa` | Debian's store for passive DNS, built for RocksDB 7.8 | `target/capi` |
+//! | `clients all` | those on the C library, one after the other | `target/capi` |
 //!
 //! `--library DIR` runs the tests of a binding on another library, for example RocksDB's own:
 //! `DIR/lib/librocksdb.so` with its header in `DIR/include`. All sources come from registries, are
@@ -26,7 +27,7 @@ mod redis;
 mod rust_rocksdb;
 
 const USAGE: &str = "usage: cargo xtask clients \
-    [c_test [--valgrind] | rust-rocksdb [--library DIR] | grocksdb [--library DIR] | balboa]";
+    [all | c_test [--valgrind] | rust-rocksdb [--library DIR] | grocksdb [--library DIR] | balboa]";
 
 /// `cargo xtask clients WORDS`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
@@ -38,12 +39,9 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         }
         _ => return wrong_usage(),
     };
-    let library = || library::find(root, library);
     let result = match name {
-        "c_test" => c_test::run(root, words.len() > 1),
-        "rust-rocksdb" => library().and_then(|library| rust_rocksdb::run(root, &library)),
-        "grocksdb" => library().and_then(|library| grocksdb::run(root, &library)),
-        "balboa" => library().and_then(|library| balboa::run(root, &library)),
+        "all" => all(root),
+        name if ON_C_LIBRARY.contains(&name) => one(root, name, library, words.len() > 1),
         _ => return wrong_usage(),
     };
     match result {
@@ -52,6 +50,32 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
             eprintln!("cargo xtask clients {name}: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Programs on the C library.
+const ON_C_LIBRARY: [&str; 4] = ["c_test", "rust-rocksdb", "grocksdb", "balboa"];
+
+fn one(root: &Path, name: &str, library: Option<PathBuf>, valgrind: bool) -> Result<(), String> {
+    let library = || library::find(root, library);
+    match name {
+        "c_test" => c_test::run(root, valgrind),
+        "rust-rocksdb" => rust_rocksdb::run(root, &library()?),
+        "grocksdb" => grocksdb::run(root, &library()?),
+        _ => balboa::run(root, &library()?),
+    }
+}
+
+/// All of them, also after one has failed.
+fn all(root: &Path) -> Result<(), String> {
+    let results = ON_C_LIBRARY.map(|name| (name, one(root, name, None, false)));
+    for (name, result) in &results {
+        let words = result.as_ref().map_or_else(|why| format!("FAIL: {why}"), |()| "PASS".into());
+        println!("clients: {name}: {words}");
+    }
+    match results.iter().filter(|(_, result)| result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of {} fail", ON_C_LIBRARY.len())),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn keep(
     recovered: &RecoveredVersions,
     report: &mut RepairReport,
 ) -> Result<()> {
-    let families: BTreeMap<u32, Family> = families(context, recovered)?;
+    let mut families: BTreeMap<u32, Family> = families(context, recovered)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
     let mut findings = BTreeMap::new();
     for (id, family) in &recovered.families {
@@ -62,6 +62,15 @@ pub(super) fn keep(
         );
     }
     let convert = logs.iter().any(|log| !log.damage.is_empty());
+    if convert {
+        for (id, sizes) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
+            if let Some(family) = families.get_mut(id) {
+                let own = family.options.comparator.timestamp_size();
+                family.has_changed |= sizes.iter().flatten().any(|size| *size != own);
+            }
+        }
+        logs::check(&logs, &families)?;
+    }
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }

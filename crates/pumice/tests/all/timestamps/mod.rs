@@ -14,6 +14,8 @@ mod model;
 mod ranges;
 mod regressions;
 mod repaired;
+mod repaired_changes;
+mod repaired_forms;
 mod several;
 mod sides;
 mod theirs;

@@ -235,6 +235,7 @@ impl BlobSource<'_> {
 fn unknown_file(index: &BlobIndex) -> Error {
     let BlobIndex { file, offset, size, .. } = index;
     Error::corruption(format!(
-        "Invalid blob file number: {file} is not in the MANIFEST, at offset {offset} of {size} bytes"
+        "Invalid blob file number: {file} is not in the MANIFEST, at offset {offset} of {size} \
+         bytes"
     ))
 }

@@ -62,15 +62,7 @@ pub(super) fn keep(
         );
     }
     let convert = logs.iter().any(|log| !log.damage.is_empty());
-    if convert {
-        for (id, sizes) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
-            if let Some(family) = families.get_mut(id) {
-                let own = family.options.comparator.timestamp_size();
-                family.has_changed |= sizes.iter().flatten().any(|size| *size != own);
-            }
-        }
-        logs::check(&logs, &families)?;
-    }
+    check_logs(if convert { &logs } else { &[] }, &mut families)?;
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }
@@ -112,6 +104,17 @@ pub(super) fn keep(
     }
     report.outcome = RepairOutcome::CurrentRestored;
     filename::set_current_file(&**context.fs, context.dir, recovered.manifest_number, true)
+}
+
+/// Refuses logs whose keys cannot be those of their families.
+fn check_logs(logs: &[FoundLog], families: &mut BTreeMap<u32, Family>) -> Result<()> {
+    for (id, size) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
+        if let Some(family) = families.get_mut(id) {
+            let own = family.options.comparator.timestamp_size();
+            family.has_changed |= size.is_some_and(|size| size != own);
+        }
+    }
+    logs::check(logs, families)
 }
 
 /// The blob files that the MANIFEST names.

@@ -7,7 +7,7 @@
 //! Thread safety: plain data and free functions. Suspends on I/O.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,8 +40,9 @@ pub(super) struct FoundLog {
     pub path: PathBuf,
     /// Entries in sound records, by column family.
     pub entries: BTreeMap<u32, u64>,
-    /// The lengths of their timestamps, None where the log does not say them any more.
-    pub timestamp_sizes: BTreeMap<u32, BTreeSet<Option<usize>>>,
+    /// Column families and lengths of their timestamps, each pair once; None where the log does not
+    /// say them any more.
+    pub timestamp_sizes: Vec<(u32, Option<usize>)>,
     /// First and last sequence numbers of records that follow each other.
     pub runs: Vec<(SequenceNumber, SequenceNumber)>,
     /// Why an open would not accept all sound records in it and after it.
@@ -114,7 +115,7 @@ fn look(
         sound_records(context, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (damage, timestamp_sizes) = (Vec::new(), BTreeMap::new());
+    let (damage, timestamp_sizes) = (Vec::new(), Vec::new());
     let mut log =
         FoundLog { number, name, path: path.clone(), entries, timestamp_sizes, runs, damage };
     if let Some(defect) = opened.defect.as_ref().filter(|_| !opened.torn) {
@@ -195,8 +196,10 @@ fn count(sound: &SoundRecord<'_>, log: &mut FoundLog) -> Result<()> {
             }
             BatchRecord::Entry { column_family, .. } => {
                 *log.entries.entry(column_family).or_default() += 1;
-                let sizes = log.timestamp_sizes.entry(column_family).or_default();
-                sizes.insert(sound.timestamp_size(column_family));
+                let size = (column_family, sound.timestamp_size(column_family));
+                if !log.timestamp_sizes.contains(&size) {
+                    log.timestamp_sizes.push(size);
+                }
             }
             BatchRecord::LogData(_)
             | BatchRecord::Marker(
@@ -332,21 +335,19 @@ impl Converted {
 /// InvalidArgument or NotSupported.
 pub(super) fn check(logs: &[FoundLog], families: &BTreeMap<u32, Family>) -> Result<()> {
     for log in logs {
-        for (id, sizes) in &log.timestamp_sizes {
+        for (id, size) in &log.timestamp_sizes {
             let family = families.get(id).filter(|family| family.log_number <= log.number);
             let Some(family) = family else { continue };
-            for size in sizes {
-                let checked = match size {
-                    Some(size) => family.conversion(*size).map(drop),
-                    None if family.has_changed => Err(Error::not_supported(format!(
-                        "repair of a damaged log that does not say whether its keys of column \
-                         family {}, which were written with timestamps and without, have some",
-                        family.name
-                    ))),
-                    None => Ok(()),
-                };
-                checked.map_err(|error| error.with_context(log.path.display()))?;
-            }
+            let checked = match size {
+                Some(size) => family.conversion(*size).map(drop),
+                None if family.has_changed => Err(Error::not_supported(format!(
+                    "repair of a damaged log that does not say whether its keys of column family \
+                     {}, which were written with timestamps and without, have some",
+                    family.name
+                ))),
+                None => Ok(()),
+            };
+            checked.map_err(|error| error.with_context(log.path.display()))?;
         }
     }
     Ok(())

@@ -99,7 +99,7 @@ struct Evidence {
     /// Files were written when its keys had some, which tables lack.
     was_timed: bool,
     /// The orders of tables that refer to blob files, whose records have its keys.
-    of_blobs: BTreeSet<(String, bool)>,
+    of_blobs: Vec<(String, bool)>,
 }
 
 impl Evidence {
@@ -111,8 +111,8 @@ impl Evidence {
         let found = (contents.comparator.clone(), contents.stripped);
         self.was_timed |= contents.stripped;
         self.was_plain |= !contents.stripped && !contents.comparator.ends_with(U64_TS_SUFFIX);
-        if contents.references.oldest() > 0 {
-            self.of_blobs.insert(found.clone());
+        if contents.references.oldest() > 0 && !self.of_blobs.contains(&found) {
+            self.of_blobs.push(found.clone());
         }
         let gains = |(known, _): &(String, bool)| {
             contents.stripped && found.0.strip_suffix(U64_TS_SUFFIX) == Some(known)
@@ -146,10 +146,10 @@ impl Evidence {
         }
     }
 
-    /// The family has keys with these lengths of timestamps in a log.
-    fn take_sizes(&mut self, sizes: &BTreeSet<Option<usize>>, has: impl Fn(&str) -> bool) {
-        self.was_plain |= sizes.contains(&Some(0));
-        if sizes.contains(&Some(U64_TS_LEN)) {
+    /// The family has keys with timestamps of this length in a log.
+    fn take_size(&mut self, size: Option<usize>, has: impl Fn(&str) -> bool) {
+        self.was_plain |= size == Some(0);
+        if size == Some(U64_TS_LEN) {
             self.was_timed = true;
             let gained = self.order.as_ref().map(|(known, _)| format!("{known}{U64_TS_SUFFIX}"));
             let gained = gained.filter(|gained| has(gained));
@@ -192,10 +192,10 @@ fn families(
     }
     let name = DEFAULT_COLUMN_FAMILY_NAME.to_string();
     evidence.entry(0).or_insert(Evidence { name, ..Evidence::default() });
-    for (id, sizes) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
+    for (id, size) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
         if let Some(found) = evidence.get_mut(id) {
             let name = found.name.clone();
-            found.take_sizes(sizes, |order| context.has_order(&name, order));
+            found.take_size(*size, |order| context.has_order(&name, order));
         }
     }
     let mut families: BTreeMap<u32, Family> = BTreeMap::new();

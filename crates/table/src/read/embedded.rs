@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 
 use pumice_base::wide_columns::{self, StoredColumn, WideColumn};
-use pumice_base::{Error, InternalKey, Result, ValueType, order};
+use pumice_base::{Error, InternalKey, Result, ValueType};
 use pumice_compress::CompressionType;
 
 use crate::blob::index::BlobIndex;
@@ -73,7 +73,6 @@ impl Table {
                 if let Err(error) = self.list_data_blocks(&mut blocks, &mut damage) {
                     damage.push(error);
                 }
-                order::sort_by_key(&mut blocks, |block| block.offset);
                 self.data_blocks.get_or_init(|| blocks)
             }
         };

@@ -87,7 +87,8 @@ pub struct Table {
     pub(crate) embeds: bool,
     /// Indexes of such values get the number of the table.
     pub(crate) names_indexes: bool,
-    /// Where the data blocks are, in a table that embeds values: these are elsewhere.
+    /// The data blocks in the order of the index, in a table that embeds values: these are
+    /// elsewhere.
     pub(crate) data_blocks: OnceLock<Vec<BlockHandle>>,
     /// Data blocks are checked when they are used.
     pub(crate) protects: bool,

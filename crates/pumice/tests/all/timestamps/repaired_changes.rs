@@ -244,15 +244,15 @@ fn copy_open(from: &Path, to: &Path) {
     }
 }
 
-fn files(path: &Path, beginning: &str) -> Vec<PathBuf> {
+fn names(path: &Path, part: &str) -> Vec<PathBuf> {
     let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
-    let names = names.filter(|entry| entry.file_name().to_string_lossy().starts_with(beginning));
+    let names = names.filter(|entry| entry.file_name().to_string_lossy().contains(part));
     names.map(|entry| entry.path()).collect()
 }
 
 /// Loses the MANIFEST as a whole, or damages it.
 fn harm(rng: &mut Rng, path: &Path) -> bool {
-    let manifests = files(path, "MANIFEST-");
+    let manifests = names(path, "MANIFEST-");
     if rng.one_in(3) {
         for file in &manifests {
             let mut bytes = std::fs::read(file).unwrap();
@@ -292,12 +292,18 @@ fn one(seed: u64, peer: Option<&Peer>) {
 
     let is_lost = harm(&mut draw.rng, &copy);
     let asked = if draw.rng.one_in(3) { !is_timed } else { is_timed };
-    let report = pumice::repair(&draw.options(asked), &copy).unwrap_or_else(|error| {
-        panic!("{what}: first {first} changes {changes} asked {asked}: {error}")
-    });
     let what = format!(
-        "{what}: first {first} changes {changes} asked {asked} own {own_order} lost {is_lost}: {report}"
+        "{what}: first {first} changes {changes} asked {asked} own {own_order} lost {is_lost}"
     );
+    let report = match pumice::repair(&draw.options(asked), &copy) {
+        Err(error) if error.to_string().contains("nothing but the options names its order") => {
+            // Not even a table says how keys are ordered.
+            assert!(!asked && names(&copy, ".sst").is_empty(), "{what}: {error}");
+            return;
+        }
+        report => report.unwrap_or_else(|error| panic!("{what}: {error}")),
+    };
+    let what = format!("{what}: {report}");
     if report.outcome != RepairOutcome::Rebuilt {
         assert!(!is_lost, "{what}");
         return;
@@ -343,7 +349,7 @@ fn asked_keeps_times(own_order: bool, asked: bool) -> bool {
 #[test]
 fn rebuilds_show_what_an_open_showed() {
     let peer = peer();
-    for seed in seed::range(40) {
+    for seed in seed::range(30) {
         one(seed, peer.as_ref());
     }
 }

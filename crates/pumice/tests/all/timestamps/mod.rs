@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod basics;
+mod blob_garbage;
 mod blobs;
 mod crashes;
 mod files;

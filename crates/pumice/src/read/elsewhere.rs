@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::{Error, FileNumber, Result, UserKey, ValueType, WideColumn, wide_columns};
+use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
 use pumice_cache::{CacheKey, Handle, Priority};
 use pumice_env::IoPriority;
 use pumice_env::perf::{self, PerfMetric};
@@ -138,7 +138,7 @@ impl BlobSource<'_> {
                 found.map(|file| Place::BlobFile(file))
             }
         };
-        found.ok_or_else(|| unknown_file(index.file))
+        found.ok_or_else(|| unknown_file(index))
     }
 
     /// The value of `key` that `index` refers to.
@@ -151,7 +151,11 @@ impl BlobSource<'_> {
             return self.read(&place, key, index).map(PinnedSlice::owned);
         };
         if let Some(hit) = cache.lookup_owned(&at) {
-            return Ok(self.hit(hit));
+            let hit = self.hit(hit);
+            // An index into a table may have another length: the place alone is not the value.
+            if !index.in_table || hit.len() as u64 == index.size {
+                return Ok(hit);
+            }
         }
         self.tables.statistics().tick(Ticker::BlobDbCacheMiss);
         let value = self.read(&place, key, index)?;
@@ -228,6 +232,10 @@ impl BlobSource<'_> {
 }
 
 #[cold]
-fn unknown_file(number: FileNumber) -> Error {
-    Error::corruption(format!("Invalid blob file number: {number} is not in the MANIFEST"))
+fn unknown_file(index: &BlobIndex) -> Error {
+    let BlobIndex { file, offset, size, .. } = index;
+    Error::corruption(format!(
+        "Invalid blob file number: {file} is not in the MANIFEST, at offset {offset} of {size} \
+         bytes"
+    ))
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pumice_base::key::U64_TS_SUFFIX;
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::FileSystem;
 use pumice_env::filename::TableDirs;
@@ -37,6 +38,8 @@ pub(super) struct Family {
     pub options: Arc<ColumnFamilyOptions>,
     /// A file names the order of its keys.
     pub is_recorded: bool,
+    /// It has got timestamps or lost them: files have both forms of its keys.
+    pub has_changed: bool,
     /// The low of its history, if that is known.
     pub low: Option<Vec<u8>>,
     /// The data of earlier logs is in tables.
@@ -76,7 +79,12 @@ impl RepairContext<'_> {
         let Some((found, stripped)) = found.filter(|(name, _)| !name.is_empty()) else {
             return Ok((options.comparator.clone(), options.strips_timestamps()));
         };
-        let order = self.order_named(family, found)?;
+        let order = self.order_named(family, found).or_else(|error| {
+            // It may be given as it is since it has lost its timestamps.
+            let bare = found.strip_suffix(U64_TS_SUFFIX).filter(|_| stripped);
+            let bare = bare.map(|bare| self.order_named(family, bare));
+            bare.and_then(Result::ok).ok_or(error)
+        })?;
         let stripped = stripped && order.timestamp_size() > 0;
         if stripped && !has_u64_timestamps(&order) {
             let text = format!("repair of tables without the timestamps of the order {found}");
@@ -86,9 +94,15 @@ impl RepairContext<'_> {
     }
 
     fn order_named(&self, family: &str, found: &str) -> Result<Comparator> {
-        let given = &self.options_of(family)?.comparator;
+        let options = self.options_of(family)?;
+        let given = &options.comparator;
         if found == given.name() {
             return Ok(given.clone());
+        }
+        // Of tables from before the family got timestamps.
+        let in_tables = options.table_order();
+        if found == in_tables.name() {
+            return Ok(in_tables);
         }
         let mut named = self.named.iter().map(|descriptor| &descriptor.options.comparator);
         let other = || named.find(|order| order.name() == found).cloned();
@@ -98,6 +112,11 @@ impl RepairContext<'_> {
                 given.name()
             ))
         })
+    }
+
+    /// A column family may have the order of that name.
+    pub fn has_order(&self, family: &str, name: &str) -> bool {
+        self.order_named(family, name).is_ok()
     }
 
     /// A column family with the order that was found in its files.
@@ -117,6 +136,7 @@ impl RepairContext<'_> {
             icmp: InternalKeyComparator::new(options.table_order()),
             options: Arc::new(options),
             is_recorded: found.is_some_and(|(name, _)| !name.is_empty()),
+            has_changed: false,
             low: None,
             log_number: 0,
         })

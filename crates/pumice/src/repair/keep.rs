@@ -44,7 +44,7 @@ pub(super) fn keep(
     recovered: &RecoveredVersions,
     report: &mut RepairReport,
 ) -> Result<()> {
-    let families: BTreeMap<u32, Family> = families(context, recovered)?;
+    let mut families: BTreeMap<u32, Family> = families(context, recovered)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
     let mut findings = BTreeMap::new();
     for (id, family) in &recovered.families {
@@ -62,6 +62,7 @@ pub(super) fn keep(
         );
     }
     let convert = logs.iter().any(|log| !log.damage.is_empty());
+    check_logs(if convert { &logs } else { &[] }, &mut families)?;
     for log in &logs {
         report.files.push(log.reported(convert, 0));
     }
@@ -103,6 +104,17 @@ pub(super) fn keep(
     }
     report.outcome = RepairOutcome::CurrentRestored;
     filename::set_current_file(&**context.fs, context.dir, recovered.manifest_number, true)
+}
+
+/// Refuses logs whose keys cannot be those of their families.
+fn check_logs(logs: &[FoundLog], families: &mut BTreeMap<u32, Family>) -> Result<()> {
+    for (id, size) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
+        if let Some(family) = families.get_mut(id) {
+            let own = family.options.comparator.timestamp_size();
+            family.has_changed |= size.is_some_and(|size| size != own);
+        }
+    }
+    logs::check(logs, families)
 }
 
 /// The blob files that the MANIFEST names.

@@ -40,6 +40,9 @@ pub(super) struct FoundLog {
     pub path: PathBuf,
     /// Entries in sound records, by column family.
     pub entries: BTreeMap<u32, u64>,
+    /// Column families and lengths of their timestamps, each pair once; None where the log does not
+    /// say them any more.
+    pub timestamp_sizes: Vec<(u32, Option<usize>)>,
     /// First and last sequence numbers of records that follow each other.
     pub runs: Vec<(SequenceNumber, SequenceNumber)>,
     /// Why an open would not accept all sound records in it and after it.
@@ -112,7 +115,9 @@ fn look(
         sound_records(context, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut log = FoundLog { number, name, path: path.clone(), entries, runs, damage: Vec::new() };
+    let (damage, timestamp_sizes) = (Vec::new(), Vec::new());
+    let mut log =
+        FoundLog { number, name, path: path.clone(), entries, timestamp_sizes, runs, damage };
     if let Some(defect) = opened.defect.as_ref().filter(|_| !opened.torn) {
         note(&mut log.damage, defect.clone());
     }
@@ -124,7 +129,7 @@ fn look(
         {
             note(&mut log.damage, defect.clone());
         }
-        place.follow(sound.record, sound.end, oldest, &mut log)
+        place.follow(&sound, oldest, &mut log)
     })?;
     if let Some(defect) = opened.defect {
         place.stopped.get_or_insert(format!("{}: {defect}", filename::log_file_name(number)));
@@ -145,12 +150,11 @@ impl Place {
     /// Processes a sound record.
     fn follow(
         &mut self,
-        record: &[u8],
-        end: u64,
+        sound: &SoundRecord<'_>,
         oldest: FileNumber,
         log: &mut FoundLog,
     ) -> Result<()> {
-        let number = log.number;
+        let (record, end, number) = (sound.record, sound.end, log.number);
         if let Some(predecessor) = Predecessor::parse(record) {
             let whole = self
                 .before
@@ -165,7 +169,7 @@ impl Place {
             return Ok(());
         }
         self.before = Some((number, end));
-        count(record, &mut log.entries)?;
+        count(sound, log)?;
         let first = batch::sequence(record);
         let next = first + taken(record);
         match (&self.stopped, self.next) {
@@ -184,14 +188,18 @@ impl Place {
 }
 
 /// Counts the entries of a record; refuses what a repair cannot keep.
-fn count(record: &[u8], entries: &mut BTreeMap<u32, u64>) -> Result<()> {
-    for entry in batch::records(record) {
+fn count(sound: &SoundRecord<'_>, log: &mut FoundLog) -> Result<()> {
+    for entry in batch::records(sound.record) {
         match entry? {
             BatchRecord::Entry { value_type: ValueType::BlobIndex, .. } => {
                 return Err(Error::not_supported("the WAL holds values in blob files"));
             }
             BatchRecord::Entry { column_family, .. } => {
-                *entries.entry(column_family).or_default() += 1;
+                *log.entries.entry(column_family).or_default() += 1;
+                let size = (column_family, sound.timestamp_size(column_family));
+                if !log.timestamp_sizes.contains(&size) {
+                    log.timestamp_sizes.push(size);
+                }
             }
             BatchRecord::LogData(_)
             | BatchRecord::Marker(
@@ -222,6 +230,17 @@ struct SoundRecord<'r> {
     end: u64,
     /// The lengths of timestamps of the column families that have some in the log.
     timestamp_sizes: &'r [(u32, u16)],
+    /// Something before it in the log cannot be read.
+    follows_damage: bool,
+}
+
+impl SoundRecord<'_> {
+    /// How long the timestamps of a column family's keys are; None if what says it may be what
+    /// cannot be read.
+    fn timestamp_size(&self, family: u32) -> Option<usize> {
+        let said = self.timestamp_sizes.iter().find(|(id, _)| *id == family);
+        said.map(|(_, size)| usize::from(*size)).or((!self.follows_damage).then_some(0))
+    }
 }
 
 /// Calls `each` with every sound record.
@@ -249,7 +268,8 @@ fn sound_records(
                 Ok(()) => {
                     reading.records += 1;
                     let (end, timestamp_sizes) = (info.end, reader.timestamp_sizes());
-                    each(SoundRecord { record: &record, end, timestamp_sizes })?;
+                    let follows_damage = reader.dropped_bytes() > 0;
+                    each(SoundRecord { record: &record, end, timestamp_sizes, follows_damage })?;
                 }
                 Err(_) if mode == WalRecoveryMode::SkipAnyCorrupted => {}
                 Err(error) => {
@@ -309,6 +329,30 @@ impl Converted {
     }
 }
 
+/// Refuses logs whose keys cannot be told, or made, to be those of their families.
+///
+/// # Errors
+/// InvalidArgument or NotSupported.
+pub(super) fn check(logs: &[FoundLog], families: &BTreeMap<u32, Family>) -> Result<()> {
+    for log in logs {
+        for (id, size) in &log.timestamp_sizes {
+            let family = families.get(id).filter(|family| family.log_number <= log.number);
+            let Some(family) = family else { continue };
+            let checked = match size {
+                Some(size) => family.conversion(*size).map(drop),
+                None if family.has_changed => Err(Error::not_supported(format!(
+                    "repair of a damaged log that does not say whether its keys of column family \
+                     {}, which were written with timestamps and without, have some",
+                    family.name
+                ))),
+                None => Ok(()),
+            };
+            checked.map_err(|error| error.with_context(log.path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes every sound entry of the logs that is in no table yet into new tables of level 0, by
 /// column family. Entries of unknown column families are left out.
 ///
@@ -363,13 +407,8 @@ fn apply(
             continue;
         }
         let is_range = value_type == ValueType::RangeDeletion;
-        let size = sound.timestamp_sizes.iter().find(|(id, _)| *id == column_family);
-        let size = match size {
-            Some((_, size)) => usize::from(*size),
-            // What says it may be what is damaged.
-            None if !log.damage.is_empty() => family.options.comparator.timestamp_size(),
-            None => 0,
-        };
+        let size = sound.timestamp_size(column_family);
+        let size = size.unwrap_or(family.options.comparator.timestamp_size());
         let is_short = |key: &[u8]| key.len() < size;
         if is_short(key) || is_range && is_short(value) {
             converted.entry(column_family).or_default().left_out += 1;
@@ -387,11 +426,11 @@ fn apply(
 }
 
 impl Family {
-    /// A key of a log that has `size` bytes of a timestamp there, as the family has it.
-    fn key_of_log<'k>(&self, key: &'k [u8], size: usize) -> Result<Cow<'k, [u8]>> {
+    /// What is done to keys of a log that have timestamps of `size` bytes there.
+    fn conversion(&self, size: usize) -> Result<Option<Conversion>> {
         let order = &self.options.comparator;
         if order.timestamp_size() == size {
-            return Ok(Cow::Borrowed(key));
+            return Ok(None);
         }
         if size > 0 && !self.is_recorded {
             let (name, order) = (&self.name, order.name());
@@ -401,7 +440,15 @@ impl Family {
             )));
         }
         let now = (order, self.options.strips_timestamps());
-        Conversion::between(self.id, size, now)?.of(key).map(Cow::Owned)
+        Conversion::between(self.id, size, now).map(Some)
+    }
+
+    /// A key of a log that has `size` bytes of a timestamp there, as the family has it.
+    fn key_of_log<'k>(&self, key: &'k [u8], size: usize) -> Result<Cow<'k, [u8]>> {
+        match self.conversion(size)? {
+            None => Ok(Cow::Borrowed(key)),
+            Some(conversion) => conversion.of(key).map(Cow::Owned),
+        }
     }
 }
 

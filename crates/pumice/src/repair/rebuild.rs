@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX, U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::order;
-use pumice_base::{FileNumber, Result};
+use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::FileMetaData;
 
 use crate::blob::references::References;
 use crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
+use crate::recovery::version_recovery::RecordedOrder;
 use crate::repair::blobs::BlobFiles;
 use crate::repair::context::{Family, RepairContext};
 use crate::repair::history::History;
@@ -28,7 +29,7 @@ use crate::repair::merged_tables::{Input, Merge};
 use crate::repair::repaired_tables::Outputs;
 use crate::repair::report::{FileFate, RepairOutcome, RepairReport};
 use crate::repair::survey::Survey;
-use crate::repair::tables::{self, Contents, FoundTable};
+use crate::repair::tables::{self, Contents, FoundTable, order_in_table};
 
 struct Rebuild<'a> {
     context: &'a RepairContext<'a>,
@@ -63,7 +64,8 @@ pub(super) fn rebuild(
     blobs.end_survey();
     let blobs = &*blobs;
     let logs = logs::find(context, 0)?;
-    let families = families(context, &history, &found, report)?;
+    let families = families(context, &history, (&found, &logs), report)?;
+    logs::check(&logs, &families)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
     let mut rebuild =
         Rebuild { context, survey, blobs, history, families, inputs: BTreeMap::new(), logs };
@@ -86,19 +88,94 @@ pub(super) fn rebuild(
     survey.undoing(context, (db_id.as_deref(), next_file), |outputs| rebuild.make(outputs, report))
 }
 
+/// What files say of a column family.
+#[derive(Default)]
+struct Evidence {
+    name: String,
+    /// The order of its keys, and whether tables lack their timestamps.
+    order: Option<(String, bool)>,
+    /// Files were written when its keys had no timestamps.
+    was_plain: bool,
+    /// Files were written when its keys had some, which tables lack.
+    was_timed: bool,
+    /// The orders of tables that refer to blob files, whose records have its keys.
+    of_blobs: Vec<(String, bool)>,
+}
+
+impl Evidence {
+    /// The family has this table.
+    fn take(&mut self, contents: &Contents) {
+        if contents.comparator.is_empty() {
+            return;
+        }
+        let found = (contents.comparator.clone(), contents.stripped);
+        self.was_timed |= contents.stripped;
+        self.was_plain |= !contents.stripped && !contents.comparator.ends_with(U64_TS_SUFFIX);
+        if contents.references.oldest() > 0 && !self.of_blobs.contains(&found) {
+            self.of_blobs.push(found.clone());
+        }
+        let gains = |(known, _): &(String, bool)| {
+            contents.stripped && found.0.strip_suffix(U64_TS_SUFFIX) == Some(known)
+        };
+        // Which form is the last is not known. With timestamps nothing is lost: the next open may
+        // take them off.
+        if self.order.as_ref().is_none_or(gains) {
+            self.order = Some(found);
+        }
+    }
+
+    /// The order of its keys, and whether tables lack their timestamps.
+    ///
+    /// # Errors
+    /// NotSupported if the keys of blobs have both forms.
+    fn order(&self) -> Result<Option<RecordedOrder<'_>>> {
+        let Some(order) = self.order.as_ref() else { return Ok(None) };
+        let own = order_in_table(&order.0, order.1);
+        let mut of_blobs =
+            self.of_blobs.iter().filter(|(name, stripped)| order_in_table(name, *stripped) == own);
+        match (of_blobs.next(), of_blobs.next()) {
+            (Some(_), Some(_)) => Err(Error::not_supported(format!(
+                "repair of column family {}: values in blob files have keys with timestamps and \
+                 keys without",
+                self.name
+            ))),
+            (of_blobs, _) => {
+                let (name, stripped) = of_blobs.unwrap_or(order);
+                Ok(Some((name, *stripped)))
+            }
+        }
+    }
+
+    /// The family has keys with timestamps of this length in a log.
+    fn take_size(&mut self, size: Option<usize>, has: impl Fn(&str) -> bool) {
+        self.was_plain |= size == Some(0);
+        if size == Some(U64_TS_LEN) {
+            self.was_timed = true;
+            let gained = self.order.as_ref().map(|(known, _)| format!("{known}{U64_TS_SUFFIX}"));
+            let gained = gained.filter(|gained| has(gained));
+            self.order = gained.map(|gained| (gained, true)).or(self.order.take());
+        }
+    }
+}
+
 /// The column families that MANIFESTs or tables name.
 fn families(
     context: &RepairContext<'_>,
     history: &History,
-    found: &[FoundTable],
+    (found, logs): (&[FoundTable], &[FoundLog]),
     report: &mut RepairReport,
 ) -> Result<BTreeMap<u32, Family>> {
-    let mut names: BTreeMap<u32, (String, Option<(String, bool)>)> = BTreeMap::new();
+    let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
     for (id, known) in &history.families {
         let order = known.comparator.clone().map(|order| (order, known.stripped));
-        names.insert(*id, (known.name.clone(), order));
+        let was_timed = known.stripped;
+        let was_plain = order.as_ref().is_some_and(|(name, _)| !name.ends_with(U64_TS_SUFFIX));
+        let name = known.name.clone();
+        let known = Evidence { name, order, was_plain, was_timed, ..Evidence::default() };
+        evidence.insert(*id, known);
     }
-    for contents in found.iter().filter_map(|table| table.contents.as_ref().ok()) {
+    for table in found {
+        let Ok(contents) = &table.contents else { continue };
         let id = contents.family;
         if history.dropped.contains(&id) {
             continue;
@@ -107,26 +184,31 @@ fn families(
             "" => format!("column_family_{id}"),
             name => name.to_string(),
         };
-        let order = Some(contents.comparator.clone()).filter(|order| !order.is_empty());
-        let order = order.map(|order| (order, contents.stripped));
-        let entry = names.entry(id).or_insert((name, None));
-        // Tables without timestamps may be from before their family had any.
-        let is_known = history.families.get(&id).is_some_and(|known| known.comparator.is_some());
-        if entry.1.is_none() || contents.stripped && !is_known {
-            entry.1 = order;
+        let fresh = Evidence { name, ..Evidence::default() };
+        let of_family = evidence.entry(id).or_insert(fresh);
+        if !history.obsolete.contains(&table.number) {
+            of_family.take(contents);
         }
     }
-    names.entry(0).or_insert((DEFAULT_COLUMN_FAMILY_NAME.to_string(), None));
+    let name = DEFAULT_COLUMN_FAMILY_NAME.to_string();
+    evidence.entry(0).or_insert(Evidence { name, ..Evidence::default() });
+    for (id, size) in logs.iter().flat_map(|log| &log.timestamp_sizes) {
+        if let Some(found) = evidence.get_mut(id) {
+            let name = found.name.clone();
+            found.take_size(*size, |order| context.has_order(&name, order));
+        }
+    }
     let mut families: BTreeMap<u32, Family> = BTreeMap::new();
     // Of two with one name, the later was created after the earlier had been dropped.
     let mut taken = BTreeSet::new();
-    for (id, (name, order)) in names.iter().rev() {
+    for (id, found) in evidence.iter().rev() {
+        let name = &found.name;
         if !taken.insert(name.clone()) {
             report.note(format!("a later column family is also named {name}: #{id} was dropped"));
             continue;
         }
-        let order = order.as_ref().map(|(order, stripped)| (order.as_str(), *stripped));
-        let mut family = context.family(*id, name, order)?;
+        let mut family = context.family(*id, name, found.order()?)?;
+        family.has_changed = found.was_plain && found.was_timed;
         if let Some(known) = history.families.get(id) {
             known.lows.iter().for_each(|low| family.raise_low(Some(low)));
             family.log_number = known.log_number;
@@ -198,7 +280,7 @@ impl Rebuild<'_> {
         let Some(family) = self.families.get(&contents.family) else {
             return Some("its column family was replaced by one of the same name");
         };
-        let order = contents.order_in_table();
+        let order = order_in_table(&contents.comparator, contents.stripped);
         if !order.is_empty() && order != family.icmp.user.name() {
             return Some("its column family has another comparator");
         }

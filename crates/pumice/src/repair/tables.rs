@@ -58,12 +58,9 @@ pub(super) struct Contents {
     pub references: References,
 }
 
-impl Contents {
-    /// The name of the order that its keys have as they are.
-    pub fn order_in_table(&self) -> &str {
-        let bare = self.comparator.strip_suffix(U64_TS_SUFFIX).filter(|_| self.stripped);
-        bare.unwrap_or(&self.comparator)
-    }
+/// The name of the order that keys have in tables of this one, which are `stripped` of timestamps.
+pub(super) fn order_in_table(name: &str, stripped: bool) -> &str {
+    name.strip_suffix(U64_TS_SUFFIX).filter(|_| stripped).unwrap_or(name)
 }
 
 impl FoundTable {

@@ -7,20 +7,27 @@
 //!
 //! File 0 is the table that has the entry: the value is in a record of its own there. In memory,
 //! once its block is read (`read::embedded`), such an index is followed by fixed64 with the number
-//! of that table, so that whoever holds it knows where to read.
+//! of that table, so that whoever holds it knows where to read, and fixed64 with a seal. It is a
+//! hash with a secret of the process: no bytes of a file are taken for an index that was named.
 //!
 //! Kinds 0 (the value itself, with an expiration) and 2 (with an expiration) are of RocksDB's old
 //! BlobDB, which nobody opens here. Persisted. Never renumber.
 //!
 //! Thread safety: plain data. Bytes from disk never panic.
 
+use std::sync::OnceLock;
+
 use pumice_base::coding::{Decoder, get_fixed64, put_fixed64, put_varint64};
+use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result};
 use pumice_compress::CompressionType;
 
 const INLINED_TTL: u8 = 0;
 const BLOB: u8 = 1;
 const BLOB_TTL: u8 = 2;
+
+/// Bytes of a table's number and of the seal.
+const NAME_LEN: usize = 2 * size_of::<u64>();
 
 /// Where a value is in a blob file, or in the table that has the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +67,9 @@ impl BlobIndex {
         let compression = input.u8().ok_or_else(malformed)?;
         let compression = CompressionType::from_u8(compression).ok_or_else(malformed)?;
         let (in_table, rest) = (file == 0, input.rest());
-        let file = match rest {
-            [] => file,
-            [_, _, _, _, _, _, _, _] if in_table => get_fixed64(rest).ok_or_else(malformed)?,
+        let file = match rest.len() {
+            0 => file,
+            NAME_LEN if in_table => named(bytes).ok_or_else(malformed)?,
             _ => return Err(malformed()),
         };
         Ok(BlobIndex { file, in_table, offset, size, compression })
@@ -83,6 +90,8 @@ impl BlobIndex {
         }
         let mut named = bytes.to_vec();
         put_fixed64(&mut named, table);
+        let seal = seal(&named);
+        put_fixed64(&mut named, seal);
         Ok(Some(named))
     }
 
@@ -94,6 +103,24 @@ impl BlobIndex {
         put_varint64(to, self.size);
         to.push(self.compression as u8);
     }
+}
+
+/// The table's number in the form in memory; None if that is not what made `bytes`.
+fn named(bytes: &[u8]) -> Option<FileNumber> {
+    let (named, seal_found) = bytes.split_at_checked(bytes.len().checked_sub(NAME_LEN / 2)?)?;
+    let number = named.get(named.len().checked_sub(NAME_LEN / 2)?..)?;
+    (get_fixed64(seal_found)? == seal(named)).then(|| get_fixed64(number)).flatten()
+}
+
+/// The seal of an index that was named.
+fn seal(named: &[u8]) -> u64 {
+    static SECRET: OnceLock<u64> = OnceLock::new();
+    let secret = SECRET.get_or_init(|| {
+        let mut bytes = [0; size_of::<u64>()];
+        pumice_port::os::read_random_bytes(&mut bytes);
+        u64::from_le_bytes(bytes)
+    });
+    hash64_seeded(named, *secret)
 }
 
 #[cold]
@@ -145,5 +172,17 @@ mod tests {
         let in_blob_file = [0x01, 0x0a, 0x47, 0x1d, 0x00];
         assert_eq!(BlobIndex::name_table(&in_blob_file, 7).unwrap(), None);
         assert!(BlobIndex::decode(&[&in_blob_file[..], &[7; 8]].concat()).is_err());
+        // What only looks like one that was named.
+        for at in bytes.len()..named.len() {
+            let mut forged = named.clone();
+            forged[at] ^= 1;
+            assert!(BlobIndex::decode(&forged).is_err(), "{at}");
+        }
+        for tail in [&[0; 8][..], &[7; 8], &[0; 16], &[7; 16]] {
+            let forged = [&bytes[..], tail].concat();
+            assert!(
+                BlobIndex::decode(&forged).is_err() && BlobIndex::name_table(&forged, 7).is_err()
+            );
+        }
     }
 }

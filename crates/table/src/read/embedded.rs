@@ -11,6 +11,9 @@
 //! treats it as one into a blob file. The blocks of such a table are cached for this open table
 //! alone, since the same file may have other numbers in other databases.
 //!
+//! Records lie between data blocks, wherever the writer was. What is in a data block, or after the
+//! first part of the table that is none, is no record, whatever an index says.
+//!
 //! Thread safety: shared; each call is independent. Suspends where a record is read.
 
 use std::borrow::Cow;
@@ -44,14 +47,44 @@ impl Table {
     /// Corruption, naming file and offset; I/O errors.
     pub fn embedded_blob(&self, index: &BlobIndex, verify: bool) -> Result<Vec<u8>> {
         let handle = BlockHandle::new(index.offset, index.size);
-        if !self.embeds || index.compression != CompressionType::None {
-            let what = match self.embeds {
-                true => "compressed embedded blob",
-                false => "same-file blob index in a table without embedded blobs",
-            };
-            return Err(self.file.bad_block(handle, BlockKind::Blob, what));
+        let bad = |what: &str| Err(self.file.bad_block(handle, BlockKind::Blob, what));
+        if !self.embeds {
+            return bad("same-file blob index in a table without embedded blobs");
         }
-        self.file.read(handle, BlockKind::Blob, verify)
+        if index.compression != CompressionType::None {
+            return bad("compressed embedded blob");
+        }
+        if !self.is_between_blocks(handle) {
+            return bad("embedded blob where the table has something else");
+        }
+        let value = self.file.read(handle, BlockKind::Blob, verify)?;
+        // A record may say by itself that it is compressed.
+        if value.len() as u64 == index.size { Ok(value) } else { bad("compressed embedded blob") }
+    }
+
+    /// A record may be there: no data block is, and the rest of the table begins after it.
+    fn is_between_blocks(&self, record: BlockHandle) -> bool {
+        let blocks = match self.data_blocks.get() {
+            Some(blocks) => blocks,
+            None => {
+                // Not by `get_or_init`: this suspends.
+                let (mut blocks, mut damage) = (Vec::new(), Vec::new());
+                // Without a part of the index its blocks are not told from records.
+                if let Err(error) = self.list_data_blocks(&mut blocks, &mut damage) {
+                    damage.push(error);
+                }
+                self.data_blocks.get_or_init(|| blocks)
+            }
+        };
+        let ends_by = |part: BlockHandle, at: u64| part.end().is_some_and(|end| end <= at);
+        let next = blocks.partition_point(|block| block.offset < record.offset);
+        let before = next.checked_sub(1).map(|last| blocks[last]);
+        let limit = match (blocks.get(next), self.properties.tail_start_offset) {
+            (Some(block), _) => block.offset,
+            (None, 0) => self.footer.metaindex.offset,
+            (None, tail) => tail,
+        };
+        before.is_none_or(|block| ends_by(block, record.offset)) && ends_by(record, limit)
     }
 
     /// A data block that was read, with the number of this table in its indexes.
@@ -83,16 +116,14 @@ impl Table {
     fn named_value<'v>(&self, key: InternalKey<'_>, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
         let tag = key.tag();
         if tag == ValueType::BlobIndex as u8 {
-            let named = BlobIndex::name_table(value, self.file_number)?;
-            return Ok(named.map_or(Cow::Borrowed(value), Cow::Owned));
+            return self.named_index(value).map(Cow::Owned);
         }
         if tag != ValueType::WideColumnEntity as u8 || !wide_columns::has_blobs(value) {
             return Ok(Cow::Borrowed(value));
         }
         let columns = wide_columns::decode_stored(value)?;
-        let name = |stored: &StoredColumn<'_>| match stored.in_blob_file {
-            true => BlobIndex::name_table(stored.column.value, self.file_number),
-            false => Ok(None),
+        let name = |stored: &StoredColumn<'_>| {
+            stored.in_blob_file.then(|| self.named_index(stored.column.value)).transpose()
         };
         let named = columns.iter().map(name).collect::<Result<Vec<_>>>()?;
         if named.iter().all(Option::is_none) {
@@ -108,13 +139,24 @@ impl Table {
         wide_columns::encode_stored(&columns.collect::<Vec<_>>()).map(Cow::Owned)
     }
 
+    /// An index with this table's number: such a table has no blob files.
+    fn named_index(&self, index: &[u8]) -> Result<Vec<u8>> {
+        let named = BlobIndex::name_table(index, self.file_number)?;
+        named.ok_or_else(|| Error::corruption("blob file in a table with embedded blobs"))
+    }
+
     /// Reads the values that the entries of a block have in records of this table, and compares
     /// their checksums.
     pub(crate) fn verify_embedded(&self, block: &Block, handle: BlockHandle) -> Result<()> {
         let in_block = |error: Error| self.file.bad_block(handle, BlockKind::Data, error.message());
         let verify = |index: &[u8]| {
             let index = BlobIndex::decode(index).map_err(in_block)?;
-            if index.in_table { self.embedded_blob(&index, true).map(drop) } else { Ok(()) }
+            if !index.in_table {
+                return Err(in_block(Error::corruption(
+                    "blob file in a table with embedded blobs",
+                )));
+            }
+            self.embedded_blob(&index, true).map(drop)
         };
         let mut cursor = BlockCursor::default();
         cursor.seek_to_first(block);

@@ -5,8 +5,8 @@
 //! order that its properties name: in another its index would look damaged.
 
 use pumice_base::narrow::to_usize;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use pumice_base::key::{U64_TS_SUFFIX, ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
@@ -188,6 +188,7 @@ impl Opener {
             index_partitioned: index_type == IndexType::TwoLevel,
             embeds,
             names_indexes: embeds && !self.context.raw_indexes,
+            data_blocks: OnceLock::new(),
             protects: options.block_protection,
             measures_use: options.read_amp_bytes_per_bit > 0,
             index: MetaBlock::InCache(index_handle),

@@ -53,7 +53,8 @@ impl Table {
         iter
     }
 
-    fn list_data_blocks(
+    /// The data blocks in the order of the index, and what of it cannot be read.
+    pub(crate) fn list_data_blocks(
         &self,
         handles: &mut Vec<BlockHandle>,
         damage: &mut Vec<Error>,

@@ -10,7 +10,7 @@
 //!
 //! Suspends where a block has to be read. Opening is in `open`, iteration in `iter`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pumice_base::hash::hash64;
 use pumice_base::key::{InternalKey, ParsedInternalKey, before_versions};
@@ -87,6 +87,9 @@ pub struct Table {
     pub(crate) embeds: bool,
     /// Indexes of such values get the number of the table.
     pub(crate) names_indexes: bool,
+    /// The data blocks in the order of the index, in a table that embeds values: these are
+    /// elsewhere.
+    pub(crate) data_blocks: OnceLock<Vec<BlockHandle>>,
     /// Data blocks are checked when they are used.
     pub(crate) protects: bool,
     /// `read_amp_bytes_per_bit` is set.

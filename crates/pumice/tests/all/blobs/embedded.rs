@@ -25,12 +25,12 @@ fn value(n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| b'a' + ((n * 7 + at * (1 + n % 3)) % 26) as u8).collect()
 }
 
-fn key(n: usize) -> Vec<u8> {
+pub fn key(n: usize) -> Vec<u8> {
     format!("k{n:04}").into_bytes()
 }
 
 /// What key `n` shows; None if it is deleted.
-fn shown(n: usize) -> Option<Vec<u8>> {
+pub fn shown(n: usize) -> Option<Vec<u8>> {
     Some(match n % 6 {
         0 => value(n, 300 + n),
         1 => value(n, 20),
@@ -44,7 +44,7 @@ fn contents(keys: usize) -> Contents {
     (0..keys).filter_map(|n| Some((key(n), shown(n)?))).collect()
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     let mut options = Options::new();
     options.set("merge_operator", "stringappend").unwrap();
     options.db.create_if_missing = true;
@@ -52,7 +52,7 @@ fn options() -> Options {
     options
 }
 
-fn opened(options: &Options, dir: &Path, name: &str) -> Db {
+pub fn opened(options: &Options, dir: &Path, name: &str) -> Db {
     let db = Db::open(options, dir).unwrap();
     db.ingest_external_file(&IngestExternalFileOptions::default(), &[table(name)]).unwrap();
     db
@@ -62,7 +62,7 @@ fn compact(db: &Db) {
     try_compact(db).unwrap();
 }
 
-fn try_compact(db: &Db) -> pumice::Result<()> {
+pub fn try_compact(db: &Db) -> pumice::Result<()> {
     let forced = CompactRangeOptions {
         bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
         ..CompactRangeOptions::default()

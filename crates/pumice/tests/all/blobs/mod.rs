@@ -7,6 +7,7 @@ mod cached;
 mod collected;
 mod crashes;
 mod embedded;
+mod embedded_bent;
 mod filtered;
 mod foreign;
 mod many_keys;

@@ -13,21 +13,21 @@ use pumice_base::random::Rng;
 use pumice_peer::{Peer, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 
 /// Keys and values of each family; or why there is no database.
-type Found = Result<Vec<Vec<(Vec<u8>, Vec<u8>)>>, String>;
+pub type Found = Result<Vec<Vec<(Vec<u8>, Vec<u8>)>>, String>;
 
 /// RocksDB has opened a state that cannot be read: it lacks a blob file, and looks only at the
 /// oldest one of each table.
-const UNREADABLE: &str = "reading";
+pub const UNREADABLE: &str = "reading";
 
-const FAMILIES: [&str; 2] = ["default", "other"];
+pub const FAMILIES: [&str; 2] = ["default", "other"];
 
 /// How a database is made, as text of options.
 #[derive(Clone, Copy)]
-struct Made {
-    name: &'static str,
-    options: &'static str,
+pub struct Made {
+    pub name: &'static str,
+    pub options: &'static str,
     /// Families are flushed in one atomic group.
-    atomic: bool,
+    pub atomic: bool,
 }
 
 const ALL: [Made; 3] = [
@@ -107,7 +107,7 @@ fn make(peer: &Peer, dir: &Path, made: Made) {
     }
 }
 
-fn theirs(peer: &Peer, dir: &Path, made: Made) -> Found {
+pub fn theirs(peer: &Peer, dir: &Path, made: Made) -> Found {
     let options = their_options(peer, &format!("best_efforts_recovery=true;{}", made.options));
     let families = FAMILIES.map(|name| (name, &options));
     let opened = pumice_peer::Db::open_cf(&options, dir, &families, false);
@@ -126,7 +126,7 @@ fn theirs(peer: &Peer, dir: &Path, made: Made) -> Found {
     handles.iter().map(contents).collect()
 }
 
-fn ours(dir: &Path, best_efforts: bool) -> Found {
+pub fn ours(dir: &Path, best_efforts: bool) -> Found {
     let mut options = Options::default();
     options.db.best_efforts_recovery = best_efforts;
     options.cf.disable_auto_compactions = true;
@@ -144,7 +144,7 @@ fn ours(dir: &Path, best_efforts: bool) -> Found {
     Ok(found)
 }
 
-fn files(dir: &Path, ends: &str) -> Vec<String> {
+pub fn files(dir: &Path, ends: &str) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
     names.retain(|name| name.ends_with(ends) || name.starts_with(ends));

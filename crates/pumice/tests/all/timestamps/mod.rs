@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod basics;
+mod blob_garbage;
 mod blobs;
 mod crashes;
 mod files;
@@ -14,6 +15,8 @@ mod model;
 mod ranges;
 mod regressions;
 mod repaired;
+mod repaired_changes;
+mod repaired_forms;
 mod several;
 mod sides;
 mod theirs;

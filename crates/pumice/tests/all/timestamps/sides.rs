@@ -37,6 +37,8 @@ pub trait Side {
     fn reopen(&mut self);
     /// Reads and checks all files.
     fn check_files(&self) {}
+    /// Waits for compactions, and for files that nobody needs to go.
+    fn settle(&self) {}
 }
 
 fn number(timestamp: &[u8]) -> u64 {
@@ -136,6 +138,10 @@ impl Side for Ours {
     }
     fn check_files(&self) {
         self.db().verify_checksum().unwrap();
+    }
+    fn settle(&self) {
+        self.db().wait_for_compact(&Default::default()).unwrap();
+        crate::common::let_files_go(self.db());
     }
 }
 

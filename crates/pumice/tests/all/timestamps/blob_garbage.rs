@@ -110,7 +110,10 @@ struct Run<'s> {
 impl Run<'_> {
     fn key(&mut self) -> Vec<u8> {
         let n = self.rng.uniform(30);
-        if n % 2 == 0 { format!("k{n}").into_bytes() } else { format!("key-{n:09}").into_bytes() }
+        match n % 2 {
+            0 => format!("k{n}").into_bytes(),
+            _ => format!("key-{n:09}").into_bytes(),
+        }
     }
 
     fn write(&mut self) {

@@ -60,6 +60,13 @@ impl FoundLog {
         self.runs.iter().any(|(first, last)| (*first..=*last).contains(&sequence))
     }
 
+    /// How long the timestamps of a column family's keys are, if a part of the log says it: a
+    /// family gets or loses them between two logs.
+    fn timestamp_size(&self, family: u32) -> Option<usize> {
+        let mut sizes = self.timestamp_sizes.iter().filter(|(id, _)| *id == family);
+        sizes.find_map(|(_, size)| *size)
+    }
+
     /// The largest sequence number of a sound record, 0 if there is none.
     pub fn last_sequence(&self) -> SequenceNumber {
         self.runs.iter().map(|(_, last)| *last).max().unwrap_or(0)
@@ -340,11 +347,13 @@ pub(super) fn check(logs: &[FoundLog], families: &BTreeMap<u32, Family>) -> Resu
             let Some(family) = family else { continue };
             let checked = match size {
                 Some(size) => family.conversion(*size).map(drop),
-                None if family.has_changed => Err(Error::not_supported(format!(
-                    "repair of a damaged log that does not say whether its keys of column family \
-                     {}, which were written with timestamps and without, have some",
-                    family.name
-                ))),
+                None if family.has_changed && log.timestamp_size(*id).is_none() => {
+                    Err(Error::not_supported(format!(
+                        "repair of a damaged log that does not say whether its keys of column \
+                         family {}, which were written with timestamps and without, have some",
+                        family.name
+                    )))
+                }
                 None => Ok(()),
             };
             checked.map_err(|error| error.with_context(log.path.display()))?;
@@ -407,7 +416,7 @@ fn apply(
             continue;
         }
         let is_range = value_type == ValueType::RangeDeletion;
-        let size = sound.timestamp_size(column_family);
+        let size = sound.timestamp_size(column_family).or(log.timestamp_size(column_family));
         let size = size.unwrap_or(family.options.comparator.timestamp_size());
         let is_short = |key: &[u8]| key.len() < size;
         if is_short(key) || is_range && is_short(value) {

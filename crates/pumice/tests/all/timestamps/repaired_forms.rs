@@ -63,6 +63,8 @@ fn with_old_log(is_timed: bool) -> (MemFs, Arc<dyn FileSystem>, PathBuf) {
     // The rest of its block goes with a damaged record.
     put(&db, is_timed, "long", &"v".repeat(40_000));
     put(&db, is_timed, "customer-2", "2");
+    put(&db, is_timed, "longer", &"v".repeat(40_000));
+    put(&db, is_timed, "customer-5", "5");
     db.close().unwrap();
     drop(db);
     let log = names(&fs, ".log").pop().unwrap();
@@ -78,20 +80,30 @@ fn with_old_log(is_timed: bool) -> (MemFs, Arc<dyn FileSystem>, PathBuf) {
     (mem, fs, log)
 }
 
-/// The end of a log is lost: the next one, of the other form, says by itself which it has.
+/// The end of a log is lost: the next one, of the other form, says by itself which it has. Or a
+/// part in the middle of a log: what is after it has the form of what is before it.
 #[pumice_test_macros::test]
-fn a_log_after_a_torn_one_keeps_its_keys() {
-    for is_timed in [true, false] {
+fn logs_with_other_damage_keep_their_keys() {
+    for (is_timed, is_torn) in [(true, true), (false, true), (true, false), (false, false)] {
         let (mem, fs, log) = with_old_log(is_timed);
-        mem.damage(&log, |bytes| bytes.truncate(bytes.len() - 3)).unwrap();
+        mem.damage(&log, |bytes| match is_torn {
+            true => bytes.truncate(bytes.len() - 3),
+            false => bytes[33_000] ^= 1,
+        })
+        .unwrap();
         let options = options(&fs, !is_timed);
         let report = pumice::repair(&options, DIR).unwrap();
         assert_eq!(report.outcome, RepairOutcome::Rebuilt);
         let db = Db::open(&options, DIR).unwrap();
-        for n in 0..5 {
+        for n in 0..6 {
             let found = value(&db, !is_timed, &format!("customer-{n}"));
-            assert_eq!(found, Some(n.to_string()), "{is_timed} {n}: {report}");
+            assert_eq!(found, Some(n.to_string()), "{is_timed} {is_torn} {n}: {report}");
         }
+        let rows = match is_timed {
+            true => db.range(..).unwrap().count(),
+            false => db.at(9).range(..).unwrap().count(),
+        };
+        assert_eq!(rows, 8, "{is_timed} {is_torn}: {report}");
         db.close().unwrap();
     }
 }

@@ -7,7 +7,7 @@
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are
-//! either exclusive (`add`, `writer`) or concurrent (`add_concurrent`); the two kinds must not
+//! either exclusive (`add`) or concurrent (`add_concurrent`); the two kinds must not
 //! overlap on one memtable, which the write queue ensures.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -36,7 +36,6 @@ pub use guard::{unguarded, unguarded_version};
 pub use iter::MemTableIter;
 pub use memtable::{MemTable, MemTableOptions, MemTableRep};
 pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};
-pub use writer::MemTableWriter;
 
 #[cfg(test)]
 mod tests;

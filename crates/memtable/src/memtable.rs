@@ -1,6 +1,6 @@
 //! The memtable: one representation, its filter and range tombstones, and when to flush.
 //!
-//! Thread safety: see the crate's head. Invariants: (1) `add`, `writer` and `add_concurrent` never
+//! Thread safety: see the crate's head. Invariants: (1) `add` and `add_concurrent` never
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
 
 use std::sync::Arc;
@@ -131,6 +131,8 @@ pub struct MemTable {
     pub(crate) rep: Rep,
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
+    /// No filter, no timestamps, no checksums: one check for each add.
+    pub(crate) is_plain: bool,
     /// Bytes of the timestamps that user keys end with.
     pub(crate) timestamp_size: usize,
     /// The newest timestamp, if they are numbers of 8 bytes.
@@ -166,6 +168,7 @@ impl MemTable {
         let arena = Arena::new(block, options.write_buffer_manager.clone());
         let takes_concurrent_adds = options.take_concurrent_adds();
         let bloom = Bloom::new(options.bloom);
+        let timestamp_size = options.comparator.user.timestamp_size();
         if let Some(bloom) = &bloom {
             arena.charge(bloom.bytes());
         }
@@ -175,8 +178,9 @@ impl MemTable {
         };
         Arc::new(MemTable {
             rep,
+            is_plain: bloom.is_none() && timestamp_size == 0 && options.guard_bytes == 0,
             bloom,
-            timestamp_size: options.comparator.user.timestamp_size(),
+            timestamp_size,
             comparator: options.comparator,
             newest_time: AtomicU64::new(0),
             range_dels: RangeDels::new(),
@@ -233,18 +237,7 @@ impl MemTable {
         self.bloom.as_ref().map(|bloom| bloom.may_hold(key))
     }
 
-    /// Adds an entry; a `RangeDeletion` of `[key, value)` goes to the range tombstones. Must not
-    /// overlap `add_concurrent`.
-    ///
-    /// # Errors
-    /// `TryAgain` if the skip list has that key and sequence already.
-    #[inline]
-    pub fn add(&self, seq: SequenceNumber, t: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
-        self.writer().add(seq, t, key, value)
-    }
-
-    /// As [`MemTable::add`], from any number of threads at once. Must not overlap `add` or
-    /// `writer`. The vector representation takes a lock.
+    /// As [`MemTable::add`], from any number of threads at once. Must not overlap `add`. The vector representation takes a lock.
     ///
     /// # Errors
     /// As `add`.
@@ -257,7 +250,7 @@ impl MemTable {
     ) -> Result<()> {
         debug_assert_eq!(self.guard_bytes, 0, "a guarded memtable takes no concurrent adds");
         let Rep::SkipList(list) = &self.rep else {
-            return self.writer().add(seq, t, key, value);
+            return self.add(seq, t, key, value);
         };
         if t == ValueType::RangeDeletion {
             self.add_range_deletion(seq, key, value);

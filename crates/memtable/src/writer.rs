@@ -1,112 +1,72 @@
-//! The exclusive writer of a memtable: one lock for many adds.
+//! How the exclusive writer of a memtable adds entries.
 //!
-//! Thread safety: one owner; see the crate's head. Invariant: it overlaps no concurrent add, which
-//! debug builds check.
+//! Thread safety: it takes the lock of the representation for each entry; see the crate's head.
+//! Invariant: it overlaps no concurrent add, which debug builds check.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use pumice_base::key::pack;
 use pumice_base::{Result, SequenceNumber, UserKey, ValueType};
-use pumice_port::sync::MutexGuard;
 
 use crate::entry::{Target, check_lengths};
 use crate::guard::guarded;
 use crate::memtable::{MemTable, Rep, repeated};
 use crate::order::with_order;
-use crate::skiplist::{Exclusive, SkipList};
-use crate::vector::{self, VectorRep};
 
 impl MemTable {
-    /// Becomes the exclusive writer until the result is dropped: one lock for many adds. Must not
+    /// Adds an entry; a `RangeDeletion` of `[key, value)` goes to the range tombstones. Must not
     /// overlap `add_concurrent`.
-    #[inline]
-    pub fn writer(&self) -> MemTableWriter<'_> {
-        let held = match &self.rep {
-            Rep::SkipList(list) if self.guard_bytes == 0 => Held::SkipList(list, list.lock()),
-            Rep::Vector(vector) if self.guard_bytes == 0 => Held::Vector(vector, vector.lock()),
-            Rep::SkipList(list) => Held::GuardedSkipList(list, list.lock()),
-            Rep::Vector(vector) => Held::GuardedVector(vector, vector.lock()),
-        };
-        #[cfg(debug_assertions)]
-        assert_eq!(self.concurrent_writers.load(Relaxed), 0, "exclusive and concurrent adds");
-        MemTableWriter { table: self, held }
-    }
-}
-
-enum Held<'a> {
-    SkipList(&'a SkipList, MutexGuard<'a, Exclusive>),
-    Vector(&'a VectorRep, MutexGuard<'a, vector::State>),
-    // Entries get checksums. Variants of their own, since a check would cost each add.
-    GuardedSkipList(&'a SkipList, MutexGuard<'a, Exclusive>),
-    GuardedVector(&'a VectorRep, MutexGuard<'a, vector::State>),
-}
-
-impl Held<'_> {
-    /// Inserts an entry with its checksum; false if it is there already.
-    #[cold]
-    #[inline(never)]
-    fn insert_guarded(&mut self, table: &MemTable, key: &[u8], trailer: u64, value: &[u8]) -> bool {
-        let value = guarded(key, trailer, value, table.guard_bytes);
-        with_order!(table.comparator(), order => {
-            let target = Target::new(order, UserKey::new(key), trailer);
-            match self {
-                Held::SkipList(list, exclusive) | Held::GuardedSkipList(list, exclusive) => {
-                    list.insert(order, exclusive, &target, &value)
-                }
-                Held::Vector(vector, state) | Held::GuardedVector(vector, state) => {
-                    vector.append(state, &target, &value);
-                    true
-                }
-            }
-        })
-    }
-}
-
-/// The exclusive right to add to a memtable.
-pub struct MemTableWriter<'a> {
-    table: &'a MemTable,
-    held: Held<'a>,
-}
-
-impl MemTableWriter<'_> {
-    /// As [`MemTable::add`].
     ///
     /// # Errors
-    /// As `MemTable::add`.
-    // Into its callers: they are few, and each insert pays for a call.
-    #[inline(always)]
-    pub fn add(
-        &mut self,
-        seq: SequenceNumber,
-        t: ValueType,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        debug_assert!(!self.table.immutable.load(Relaxed), "added to an immutable memtable");
+    /// `TryAgain` if the skip list has that key and sequence already.
+    #[inline]
+    pub fn add(&self, seq: SequenceNumber, t: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!self.immutable.load(Relaxed), "added to an immutable memtable");
+        #[cfg(debug_assertions)]
+        assert_eq!(self.concurrent_writers.load(Relaxed), 0, "exclusive and concurrent adds");
         if t == ValueType::RangeDeletion {
-            self.table.add_range_deletion(seq, key, value);
+            self.add_range_deletion(seq, key, value);
             return Ok(());
         }
         check_lengths(key, value)?;
-        let t = if self.table.timestamp_size > 0 { self.table.take_timed(t, key) } else { t };
-        if let Some(bloom) = &self.table.bloom {
+        let mut stored = Vec::new();
+        let (t, value) = match self.is_plain {
+            true => (t, value),
+            false => self.prepare((seq, t), key, value, &mut stored),
+        };
+        let trailer = pack(seq, t as u8);
+        let inserted = with_order!(self.comparator(), order => {
+            let target = Target::new(order, UserKey::new(key), trailer);
+            match &self.rep {
+                Rep::SkipList(list) => list.insert(order, &mut list.lock(), &target, value),
+                Rep::Vector(vector) => {
+                    vector.append(&mut vector.lock(), &target, value);
+                    true
+                }
+            }
+        });
+        self.cut_dead_ranges(t, key);
+        if inserted { Ok(()) } else { Err(repeated()) }
+    }
+
+    /// What an add does for a filter, timestamps and checksums; the entry as it is stored, whose
+    /// value may be in `stored`.
+    #[inline(never)]
+    fn prepare<'v>(
+        &self,
+        (seq, t): (SequenceNumber, ValueType),
+        key: &[u8],
+        value: &'v [u8],
+        stored: &'v mut Vec<u8>,
+    ) -> (ValueType, &'v [u8]) {
+        if let Some(bloom) = &self.bloom {
             bloom.add(key);
         }
-        let trailer = pack(seq, t as u8);
-        let comparator = self.table.comparator();
-        let inserted = match &mut self.held {
-            Held::SkipList(list, exclusive) => with_order!(comparator, order => {
-                let target = Target::new(order, UserKey::new(key), trailer);
-                list.insert(order, exclusive, &target, value)
-            }),
-            Held::Vector(vector, state) => with_order!(comparator, order => {
-                let target = Target::new(order, UserKey::new(key), trailer);
-                vector.append(state, &target, value);
-                true
-            }),
-            held => held.insert_guarded(self.table, key, trailer, value),
-        };
-        self.table.cut_dead_ranges(t, key);
-        if inserted { Ok(()) } else { Err(repeated()) }
+        let t = if self.timestamp_size > 0 { self.take_timed(t, key) } else { t };
+        if self.guard_bytes == 0 {
+            return (t, value);
+        }
+        *stored = guarded(key, pack(seq, t as u8), value, self.guard_bytes);
+        (t, stored)
     }
 }

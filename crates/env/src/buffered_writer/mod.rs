@@ -176,7 +176,7 @@ impl BufferedWriter {
             return Ok(());
         }
         self.flush_buffer()?;
-        let result = self.write_through(data, 0);
+        let result = self.write_large(data);
         self.note(result)
     }
 
@@ -187,7 +187,7 @@ impl BufferedWriter {
             return self.append(data);
         }
         self.flush_buffer()?;
-        let result = self.write_through(data, 0);
+        let result = self.write_large(data);
         self.note(result)
     }
 
@@ -338,11 +338,10 @@ impl BufferedWriter {
             return Ok(());
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mark = self.end_mark_bytes(buffer.len());
-        if mark > 0 {
-            buffer.resize(buffer.len() + mark, 0);
-        }
-        let result = self.write_through(&buffer, mark);
+        let result = match self.old {
+            None => self.write_parts::<false>(&buffer, 0),
+            Some(_) => self.write_marked(&mut buffer),
+        };
         self.buffer = buffer;
         self.buffer.clear();
         self.note(result)
@@ -350,7 +349,6 @@ impl BufferedWriter {
 
     /// Bytes of the end mark after `bytes` more bytes: all of it while any old content is left,
     /// which then ends with it at the earliest. What would begin a new block there is left out.
-    #[inline]
     fn end_mark_bytes(&self, bytes: usize) -> usize {
         let Some(old) = &self.old else { return 0 };
         let end = self.flushed + bytes as u64;
@@ -362,9 +360,27 @@ impl BufferedWriter {
         }
     }
 
+    /// Writes what is not copied to the buffer.
+    fn write_large(&mut self, data: &[u8]) -> Result<()> {
+        match self.old {
+            None => self.write_parts::<false>(data, 0),
+            Some(_) => self.write_parts::<true>(data, 0),
+        }
+    }
+
+    /// Writes the buffer over old content, with the end mark that follows it.
+    #[cold]
+    fn write_marked(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+        let mark = self.end_mark_bytes(buffer.len());
+        buffer.resize(buffer.len() + mark, 0);
+        self.write_parts::<true>(buffer, mark)
+    }
+
     /// Writes `data` to the file, at the pace of the rate limiter. The last `mark` bytes of it are
-    /// an end mark, which the next write replaces.
-    fn write_through(&mut self, data: &[u8], mark: usize) -> Result<()> {
+    /// an end mark, which the next write replaces; none unless it is `OVER` old content.
+    #[inline]
+    fn write_parts<const OVER: bool>(&mut self, data: &[u8], mark: usize) -> Result<()> {
+        let mark = if OVER { mark } else { 0 };
         let new = &data[..data.len() - mark];
         self.reserve_space(new.len() as u64)?;
         if let Some(checksum) = &mut self.checksum {
@@ -375,7 +391,7 @@ impl BufferedWriter {
             job.enter(new.len() as u64);
         }
         let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
-            self.append_part(data, mark)?;
+            self.append_part::<OVER>(data, mark)?;
             return self.start_range_sync();
         };
         let mut done = 0;
@@ -391,19 +407,19 @@ impl BufferedWriter {
             let end = done + granted.min(new.len() - done);
             // Until the next part is written, the file ends here.
             let end_mark = if end == new.len() { mark } else { 0 };
-            self.append_part(&data[done..end + end_mark], end_mark)?;
+            self.append_part::<OVER>(&data[done..end + end_mark], end_mark)?;
             done = end;
         }
         self.start_range_sync()
     }
 
-    fn append_part(&mut self, data: &[u8], mark: usize) -> Result<()> {
-        let bytes = data.len() - mark;
+    fn append_part<const OVER: bool>(&mut self, data: &[u8], mark: usize) -> Result<()> {
+        let bytes = if OVER { data.len() - mark } else { data.len() };
         let started = observed_file::start(self.options.times.as_deref());
         let time = perf::time_io(IoMetric::WriteNanos);
-        match self.old {
-            None => self.file.append(data)?,
-            Some(_) => self.overwrite_part(data, bytes)?,
+        match OVER {
+            false => self.file.append(data)?,
+            true => self.overwrite_part(data, bytes)?,
         }
         drop(time);
         if let (Some(started), Some(times)) = (started, &self.options.times) {
@@ -428,15 +444,21 @@ impl BufferedWriter {
         Ok(())
     }
 
+    #[inline(always)] // Most writes need none.
     fn reserve_space(&mut self, bytes: u64) -> Result<()> {
         let block = self.options.preallocation_block_bytes;
         let end = self.flushed + bytes;
         if block > 0 && end > self.preallocated {
-            self.preallocated = end.div_ceil(block) * block;
-            let _time = perf::time_io(IoMetric::AllocateNanos);
-            self.file.preallocate(self.preallocated)?;
+            return self.preallocate(end.div_ceil(block) * block);
         }
         Ok(())
+    }
+
+    #[cold]
+    fn preallocate(&mut self, end: u64) -> Result<()> {
+        self.preallocated = end;
+        let _time = perf::time_io(IoMetric::AllocateNanos);
+        self.file.preallocate(end)
     }
 
     /// Spreads the device's work over time, so that the final sync has little left to do.

@@ -71,21 +71,23 @@ impl Growing {
         key_of: &impl Fn(Node) -> UserKey<'a>,
     ) -> Node {
         let nodes = &mut self.pending[depth];
-        let mut keys = [UserKey::new(&[]); FANOUT];
-        keys.iter_mut().zip(nodes.iter()).for_each(|(key, node)| *key = key_of(*node));
-        let keys = &keys[..nodes.len()];
-        let shared = Self::shared_by(order, keys);
-        let group_of = |len| {
-            let mut group = Group([u64::MAX; FANOUT]);
-            let prefixes = keys.iter().map(|key| Shared::split(order, *key, len).1);
-            group.0.iter_mut().zip(prefixes).for_each(|(to, prefix)| *to = prefix);
-            group
-        };
+        let mut whole = Group([u64::MAX; FANOUT]);
+        let places = whole.0.iter_mut().zip(nodes.iter());
+        places.for_each(|(to, node)| *to = order.prefix(key_of(*node)));
         let level = &mut self.tree.levels[depth];
-        if shared.len > 0 {
-            self.whole.push((depth, level.groups.len(), group_of(0)));
+        let (mut shared, mut group) = (Shared::default(), whole);
+        if whole.0[..nodes.len()].windows(2).any(|pair| pair[0] == pair[1]) {
+            let mut keys = [UserKey::new(&[]); FANOUT];
+            keys.iter_mut().zip(nodes.iter()).for_each(|(key, node)| *key = key_of(*node));
+            let keys = &keys[..nodes.len()];
+            shared = Self::shared_by(order, keys);
+            if shared.len > 0 {
+                self.whole.push((depth, level.groups.len(), whole));
+                let prefixes = keys.iter().map(|key| Shared::split(order, *key, shared.len).1);
+                group.0.iter_mut().zip(prefixes).for_each(|(to, prefix)| *to = prefix);
+            }
         }
-        level.groups.push(group_of(shared.len));
+        level.groups.push(group);
         level.shared.push(shared);
         let first = nodes[0];
         nodes.clear();

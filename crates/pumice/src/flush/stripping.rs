@@ -47,28 +47,25 @@ pub(crate) fn without_timestamp(
     entries.seek_to_first();
     while entries.valid() {
         pumice_port::fiber::maybe_yield();
-        let mut writer = copy.writer();
         for _ in 0..ENTRIES_PER_TURN {
             if !entries.valid() {
                 break;
             }
             let key = pumice_base::key::parse_internal_key(entries.key().as_bytes())?;
             let bare = order.without_timestamp(key.user_key).as_bytes();
-            writer.add(key.sequence, key.value_type, bare, entries.value())?;
+            copy.add(key.sequence, key.value_type, bare, entries.value())?;
             entries.next();
         }
     }
     entries.status()?;
     // It takes a lock of readers.
     let deleted = at_normal_priority(|| mem.range_tombstones());
-    let mut writer = copy.writer();
     for tombstone in deleted.iter().flat_map(|list| list.tombstones()) {
         let [start, end] =
             [tombstone.start(), tombstone.end()].map(|key| order.without_timestamp(key));
         let (start, end) = (start.as_bytes(), end.as_bytes());
-        writer.add(tombstone.seq, ValueType::RangeDeletion, start, end)?;
+        copy.add(tombstone.seq, ValueType::RangeDeletion, start, end)?;
     }
-    drop(writer);
     copy.mark_immutable();
     Ok(copy)
 }

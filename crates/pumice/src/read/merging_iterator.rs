@@ -124,10 +124,16 @@ impl<I: Waits> MergingIterator<I> {
         if source.valid() {
             return Some(if self.bytewise { key_prefix(source.key().user_key()) } else { 0 });
         }
-        if self.status.is_ok() && !planted::is(Bug::ScanIgnoresReadError) {
-            self.status = source.status();
-        }
+        self.keep_error(index);
         None
+    }
+
+    /// Source `index` is not valid: it may have an error.
+    #[cold]
+    fn keep_error(&mut self, index: u32) {
+        if self.status.is_ok() && !planted::is(Bug::ScanIgnoresReadError) {
+            self.status = self.sources[index as usize].status();
+        }
     }
 
     fn sift_down(&mut self, mut at: usize) {
@@ -155,6 +161,13 @@ impl<I: Waits> MergingIterator<I> {
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
+        if self.sources.len() == 1 {
+            self.current = self.sources[0].valid().then_some(0);
+            if self.current.is_none() {
+                self.keep_error(0);
+            }
+            return;
+        }
         for index in 0..len_u32(self.sources.len()) {
             if let Some(prefix) = self.prefix(index) {
                 self.heap.push(Head { prefix, index });
@@ -178,14 +191,20 @@ impl<I: Waits> MergingIterator<I> {
     /// Restores invariant 1 after the current source moved one step.
     #[inline]
     fn settle(&mut self, index: u32) {
+        let Some(&top) = self.heap.first() else {
+            // The only source left: its key is compared with nothing.
+            if !self.sources[index as usize].valid() {
+                self.keep_error(index);
+                self.current = None;
+            }
+            return;
+        };
         let Some(prefix) = self.prefix(index) else {
             self.pop_current();
             return;
         };
         let head = Head { prefix, index };
-        if let Some(&top) = self.heap.first()
-            && self.before(top, head)
-        {
+        if self.before(top, head) {
             self.heap[0] = head;
             self.current = Some(top.index);
             self.sift_down(0);
@@ -194,27 +213,43 @@ impl<I: Waits> MergingIterator<I> {
 
     /// Moves all sources but the one numbered `except`.
     fn move_sources(&mut self, goal: Goal<'_>, except: Option<u32>) {
-        let waiting = self.start_sources(goal, except);
-        if !waiting.is_empty() {
-            self.wait_together(goal, waiting);
+        for (index, source) in (0..).zip(&mut self.sources) {
+            if Some(index) != except && source.start(goal) {
+                return self.wait_from(index, goal, except);
+            }
         }
     }
 
-    fn start_sources(&mut self, goal: Goal<'_>, except: Option<u32>) -> Vec<u32> {
-        let mut waiting = Vec::new();
-        for (index, source) in (0..).zip(&mut self.sources) {
+    /// Source `first` waits; those after it have not moved yet.
+    #[cold]
+    fn wait_from(&mut self, first: u32, goal: Goal<'_>, except: Option<u32>) {
+        let mut waiting = vec![first];
+        self.start_sources(first + 1, goal, except, &mut waiting);
+        self.wait_together(goal, waiting);
+    }
+
+    /// Moves the sources from `first` on, and adds to `waiting` those that wait.
+    fn start_sources(
+        &mut self,
+        first: u32,
+        goal: Goal<'_>,
+        except: Option<u32>,
+        waiting: &mut Vec<u32>,
+    ) {
+        for (index, source) in (0..).zip(&mut self.sources).skip(first as usize) {
             if Some(index) != except && source.start(goal) {
                 waiting.push(index);
             }
         }
-        waiting
     }
 
     /// Begins a move of all sources; which of them wait for a block. The next move has to go to the
     /// same goal, once none waits.
     pub fn begin(&mut self, goal: Goal<'_>) -> Vec<u32> {
         self.begun = true;
-        self.start_sources(goal, None)
+        let mut waiting = Vec::new();
+        self.start_sources(0, goal, None, &mut waiting);
+        waiting
     }
 
     /// The tables of these sources, which wait.
@@ -233,7 +268,6 @@ impl<I: Waits> MergingIterator<I> {
     }
 
     /// Reads the blocks for which those sources wait, together, until none waits.
-    #[cold]
     fn wait_together(&mut self, goal: Goal<'_>, mut waiting: Vec<u32>) {
         while !waiting.is_empty() {
             let tables = self.waiting(&waiting);

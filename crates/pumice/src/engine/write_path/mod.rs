@@ -329,14 +329,8 @@ impl DbInner {
     }
 
     pub(super) fn check_write(&self, options: &WriteOptions) -> Result<()> {
-        if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
-        }
-        if options.disable_wal && self.logs.recycles {
-            return Err(Error::invalid_argument(
-                "WriteOptions::disableWAL option is not supported if \
-                 DBOptions::recycle_log_file_num > 0",
-            ));
+        if options.disable_wal && (options.sync || self.logs.recycles) {
+            return Err(needs_wal(options));
         }
         self.dir.check_writable()?;
         self.life.check_caller()?;
@@ -575,6 +569,15 @@ fn run_check(check: Check<'_>) -> Result<()> {
 #[cold]
 pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
+}
+
+#[cold]
+fn needs_wal(options: &WriteOptions) -> Error {
+    Error::invalid_argument(if options.sync {
+        "Sync writes has to enable WAL."
+    } else {
+        "WriteOptions::disableWAL option is not supported if DBOptions::recycle_log_file_num > 0"
+    })
 }
 
 /// RocksDB's rules for `rate_limiter_priority`.

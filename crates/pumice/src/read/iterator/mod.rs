@@ -223,11 +223,16 @@ impl DbIterator {
     }
 
     fn seek_to(&mut self, target: &[u8]) {
-        if let Some(look) = &self.limits.look {
-            let bound = look.bound(target);
-            return self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(&bound));
+        if self.limits.look.is_some() {
+            return self.seek_to_timed(target);
         }
         self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(target));
+    }
+
+    #[inline(never)]
+    fn seek_to_timed(&mut self, target: &[u8]) {
+        let bound = self.place_before(target.to_vec());
+        self.observe_seek(SeekKind::ToTarget(target), |iter| iter.go_to(&bound));
     }
 
     /// See [`Cursor::place_before`](crate::Cursor::place_before).

@@ -237,7 +237,8 @@ impl MemTable {
         self.bloom.as_ref().map(|bloom| bloom.may_hold(key))
     }
 
-    /// As [`MemTable::add`], from any number of threads at once. Must not overlap `add`. The vector representation takes a lock.
+    /// As [`MemTable::add`], from any number of threads at once. Must not overlap `add`. The vector
+    /// representation takes a lock.
     ///
     /// # Errors
     /// As `add`.

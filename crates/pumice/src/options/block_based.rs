@@ -236,7 +236,6 @@ impl BlockBasedTableOptions {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::ColumnFamilyOptions;
-    use super::super::row::OptionSet;
     use super::*;
 
     #[pumice_test_macros::test]

@@ -330,13 +330,13 @@ impl DbInner {
 
     pub(super) fn check_write(&self, options: &WriteOptions) -> Result<()> {
         if options.disable_wal && (options.sync || self.logs.recycles) {
-            return Err(needs_wal(options));
+            return Err(refusals::needs_wal(options));
         }
         self.dir.check_writable()?;
         self.life.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),
-            Some(priority) => check_pace(&self.settings, options, priority),
+            Some(priority) => refusals::check_pace(&self.settings, options, priority),
         }
     }
 
@@ -571,33 +571,7 @@ pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
 }
 
-#[cold]
-fn needs_wal(options: &WriteOptions) -> Error {
-    Error::invalid_argument(if options.sync {
-        "Sync writes has to enable WAL."
-    } else {
-        "WriteOptions::disableWAL option is not supported if DBOptions::recycle_log_file_num > 0"
-    })
-}
-
-/// RocksDB's rules for `rate_limiter_priority`.
-#[cold]
-fn check_pace(settings: &Settings, options: &WriteOptions, priority: IoPriority) -> Result<()> {
-    if priority != IoPriority::User {
-        return Err(Error::invalid_argument(
-            "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER \
-             due to implementation constraints",
-        ));
-    }
-    if options.disable_wal || settings.options.load().manual_wal_flush {
-        return Err(Error::invalid_argument(
-            "WriteOptions::rate_limiter_priority currently only supports rate-limiting \
-             automatic WAL flush, which requires `WriteOptions::disableWAL` and \
-             `DBOptions::manual_wal_flush` both set to false",
-        ));
-    }
-    Ok(())
-}
+mod refusals;
 
 #[cfg(test)]
 mod tests;

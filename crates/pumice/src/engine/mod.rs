@@ -70,6 +70,7 @@ pub(crate) mod wal_files;
 mod write_insert;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;
+mod write_refusals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,11 +23,11 @@ use crate::commit::two_phase::{Taken, unmarked};
 use crate::cost;
 use crate::engine::DbInner;
 use crate::engine::expiry_task::note_range_deletion;
+use crate::engine::write_refusals;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
 use crate::state::batch_check::check_batch;
 use crate::state::errors::Reason;
-use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
 use crate::trace::query::Call;
 
@@ -330,13 +330,13 @@ impl DbInner {
 
     pub(super) fn check_write(&self, options: &WriteOptions) -> Result<()> {
         if options.disable_wal && (options.sync || self.logs.recycles) {
-            return Err(refusals::needs_wal(options));
+            return Err(write_refusals::needs_wal(options));
         }
         self.dir.check_writable()?;
         self.life.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),
-            Some(priority) => refusals::check_pace(&self.settings, options, priority),
+            Some(priority) => write_refusals::check_pace(&self.settings, options, priority),
         }
     }
 
@@ -570,8 +570,6 @@ fn run_check(check: Check<'_>) -> Result<()> {
 pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
 }
-
-mod refusals;
 
 #[cfg(test)]
 mod tests;

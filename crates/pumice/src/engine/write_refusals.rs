@@ -9,7 +9,7 @@ use crate::options::requests::WriteOptions;
 use crate::state::parts::Settings;
 
 #[cold]
-pub(super) fn needs_wal(options: &WriteOptions) -> Error {
+pub(crate) fn needs_wal(options: &WriteOptions) -> Error {
     Error::invalid_argument(if options.sync {
         "Sync writes has to enable WAL."
     } else {
@@ -19,7 +19,7 @@ pub(super) fn needs_wal(options: &WriteOptions) -> Error {
 
 /// RocksDB's rules for `rate_limiter_priority`.
 #[cold]
-pub(super) fn check_pace(
+pub(crate) fn check_pace(
     settings: &Settings,
     options: &WriteOptions,
     priority: IoPriority,

@@ -176,11 +176,11 @@ fn rocksdb_shows_a_flush_once_a_record_follows_it() {
     let shown = || {
         secondary.try_catch_up_with_primary().unwrap();
         let mut value = Vec::new();
-        let mut get = |cf| {
+        let get = |cf| {
             assert!(secondary.get(&read, cf, b"k", &mut value).unwrap());
             String::from_utf8_lossy(&value).into_owned()
         };
-        cfs.iter().map(|cf| get(cf)).collect::<Vec<_>>()
+        cfs.iter().map(get).collect::<Vec<_>>()
     };
     assert_eq!(shown(), ["old", "old"]);
     ours.iter().for_each(|cf| primary.put_cf(cf, "k", "new").unwrap());

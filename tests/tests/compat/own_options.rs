@@ -11,12 +11,14 @@ use crate::stores::{rocksdb, temp_folder};
 
 const KEYS: usize = 100;
 /// Those of the database, and of its column families.
-const OWN: [(&str, &str); 5] = [
+const OWN: [(&str, &str); 7] = [
     ("background_policy", "adaptive"),
     ("background_cpu_priority", "low"),
     ("background_io_priority", "idle"),
     ("read_latency_target_micros", "5000"),
     ("auto_tuned_compaction", "true"),
+    ("merge_operator_failure_scope", "kMustMerge"),
+    ("min_tombstones_for_range_conversion", "3"),
 ];
 
 fn key(n: usize) -> Vec<u8> {

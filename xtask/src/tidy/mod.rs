@@ -13,6 +13,7 @@
 //! | the engine's wiring is at most a fifth of its crate | `owners` |
 //! | no file that no crate reaches | `reach` |
 //! | rows of options name a test, and are read | `proofs` |
+//! | differences from RocksDB name a test | `differences` |
 //! | no second default of an option, no second enumeration | `defaults` |
 //! | what pages and comments refer to is there | `references` |
 //! | the walks of ARCHITECTURE.md follow the calls | `walks` |
@@ -31,6 +32,7 @@ mod bans;
 mod calls;
 mod circles;
 mod defaults;
+mod differences;
 mod examples;
 mod floors;
 mod layout;
@@ -104,6 +106,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);
+    violations.extend(differences::check(root, &sources)?);
     violations.extend(circles::check(&sources));
     violations.extend(calls::check(&sources));
     violations.extend(owners::check(&sources));

@@ -424,6 +424,29 @@ fn paranoid_checks_decide_what_damage_stops() {
     }
 }
 
+/// Where RocksDB goes on with the next log.
+#[pumice_test_macros::test]
+fn without_paranoid_checks_a_log_must_open_and_a_flush_succeed() {
+    let (fs, mut options) = on_memory();
+    options.db.paranoid_checks = false;
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open(&options, "/db").unwrap();
+    fill(&db, 100);
+    db.close().unwrap();
+    drop(db);
+    fs.add_fault(FaultRule::once(FaultOp::Open, "*.log", 0, Fault::Eio));
+    let error = Db::open(&options, "/db").unwrap_err();
+    assert_eq!(error.kind(), pumice::ErrorKind::IoError, "{error}");
+    let db = Db::open(&options, "/db").unwrap();
+    assert_eq!(db.iter().unwrap().count(), 100);
+    fill(&db, 10);
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Eio));
+    db.flush_opt(&FlushOptions::default()).unwrap_err();
+    db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err();
+    db.resume().unwrap();
+    db.close().unwrap();
+}
+
 /// The blocks of a scan go through a full cache, and evict indexes only if those have no higher
 /// priority. The cache is a clock over hashed slots, so that one index may be lucky or not: many
 /// are counted.

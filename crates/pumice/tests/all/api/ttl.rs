@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::common::{DIR, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::{
-    ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, ErrorKind, FilterDecision,
-    GetMergeOperandsOptions, Options, ReadOptions, WriteBatch, WriteOptions, filter_of,
+    ColumnFamilyDescriptor, CompactRangeOptions, CompactionFilter, Db, DbWithTtl, ErrorKind,
+    FilterDecision, GetMergeOperandsOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+    filter_of,
 };
 use pumice_port::sim;
+use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
 
 /// `value` as stored if it was written `seconds_ago`.
@@ -264,5 +266,62 @@ fn operands_come_without_their_times() {
     let error = db.get_merge_operands("k", &all, &mut number).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     drop((before, cf));
+    db.db().close().unwrap();
+}
+
+/// Leveled families are rewritten at the end of their time to live if nothing else is set, and that
+/// time follows `set_ttl`.
+#[pumice_test_macros::test]
+fn the_period_of_compactions_is_the_time_to_live() {
+    let (_, fs) = memory();
+    let options = ttl_options(&fs);
+    let mut own = options.cf.clone();
+    own.periodic_compaction_seconds = 500;
+    let families = [("default", options.cf.clone()), ("own", own)]
+        .map(|(name, options)| (ColumnFamilyDescriptor::new(name, options), 1000));
+    let (db, families) = DbWithTtl::open_cf(&options.db, DIR, &families).unwrap();
+    let periods = || {
+        let options = families.iter().map(|cf| db.db().column_family_options(cf).unwrap());
+        options.map(|options| options.periodic_compaction_seconds).collect::<Vec<_>>()
+    };
+    assert_eq!(periods(), [1000, 500]);
+    families.iter().for_each(|cf| db.set_ttl(cf, 2000).unwrap());
+    assert_eq!(periods(), [2000, 500]);
+    db.db().close().unwrap();
+}
+
+/// Removes operands `bad`, and notes what it is asked about.
+#[derive(Default)]
+struct NoBad(Mutex<Vec<Vec<u8>>>);
+
+impl CompactionFilter for NoBad {
+    fn name(&self) -> &str {
+        "NoBad"
+    }
+    fn filter(&self, _level: i32, _key: &[u8], _value: &[u8]) -> FilterDecision {
+        FilterDecision::Keep
+    }
+    fn filter_merge_operand(&self, _level: i32, _key: &[u8], operand: &[u8]) -> bool {
+        self.0.lock().push(operand.to_vec());
+        operand == b"bad"
+    }
+}
+
+#[pumice_test_macros::test]
+fn filters_of_the_user_see_operands_without_their_times() {
+    let (_, fs) = memory();
+    let mut options = ttl_options(&fs);
+    let filter = Arc::new(NoBad::default());
+    options.cf.compaction_filter = Some(Arc::clone(&filter) as Arc<dyn CompactionFilter>);
+    let db = DbWithTtl::open(&options, DIR, 1000).unwrap();
+    for operand in ["bad", "good"] {
+        db.merge("k", operand).unwrap();
+        db.db().flush_all().unwrap();
+    }
+    compact(db.db());
+    let mut asked = std::mem::take(&mut *filter.0.lock());
+    asked.sort();
+    assert_eq!(asked, [&b"bad"[..], b"good"]);
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"good"[..]));
     db.db().close().unwrap();
 }

@@ -344,3 +344,22 @@ fn hours_of_low_load_come_first() {
         db.close().unwrap();
     });
 }
+
+/// RocksDB refuses `ttl` with a limit of open files.
+#[test]
+fn old_data_goes_down_with_a_limit_of_open_files() {
+    simulate(|| {
+        let (_, fs) = memory();
+        let (mut options, _) = leveled(&fs, DAY, 0);
+        options.db.max_open_files = 20;
+        let db = Db::open(&options, DIR).unwrap();
+        one_file(&db, "old");
+        to_level(&db, 4);
+        let at = one_file(&db, "new");
+        sleep_until(at + DAY - 5);
+        assert_eq!(levels(&db), [(0, 1), (4, 1)]);
+        sleep_until(at + DAY + 10);
+        assert_eq!(levels(&db), [(4, 1)]);
+        db.close().unwrap();
+    });
+}

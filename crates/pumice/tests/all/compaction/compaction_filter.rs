@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice::{
-    CompactRangeOptions, CompactionFilter, Db, FilterDecision, FlushOptions, Options, ReadOptions,
-    WriteOptions,
+    BottommostLevelCompaction, CompactRangeOptions, CompactionFilter, Db, FilterDecision,
+    FlushOptions, IngestExternalFileOptions, Options, ReadOptions, SstFileWriter, WriteOptions,
 };
 use pumice_env::MemFs;
 
@@ -67,5 +67,42 @@ fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() 
     compact();
     assert_eq!(get(b"gone"), None);
     assert_eq!(get(b"based").unwrap(), b"base,good,bad");
+    db.close().unwrap();
+}
+
+/// The sequence number of what is ingested into an empty database is 0.
+#[pumice_test_macros::test]
+fn operands_are_filtered_when_ingested_and_not_below_a_range_deletion() {
+    let filter = Arc::new(NoBadOperands::default());
+    let mut options = Options::new();
+    options.db.create_if_missing = true;
+    options.db.file_system = Arc::new(MemFs::new(1));
+    options.set("merge_operator", "stringappend").unwrap();
+    options.cf.compaction_filter = Some(filter.clone());
+    let db = Db::open(&options, "/db").unwrap();
+    let mut writer = SstFileWriter::new(&options).unwrap();
+    writer.open("/in.sst").unwrap();
+    writer.merge("in", "bad").unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in.sst"]).unwrap();
+    assert_eq!(db.latest_sequence_number(), 0);
+    let compact = || {
+        let bottommost_level_compaction = BottommostLevelCompaction::Force;
+        let all = CompactRangeOptions { bottommost_level_compaction, ..Default::default() };
+        db.compact_range(&all, None, None).unwrap();
+    };
+    assert!(db.get("in").unwrap().is_some());
+    compact();
+    assert!(db.get("in").unwrap().is_none());
+    assert_eq!(filter.asked.swap(0, Ordering::Relaxed), 1);
+
+    db.merge("covered", "bad").unwrap();
+    db.flush().unwrap();
+    db.delete_range("a", "z").unwrap();
+    db.merge("covered", "good").unwrap();
+    db.flush().unwrap();
+    compact();
+    assert_eq!(db.get("covered").unwrap().as_deref(), Some(&b"good"[..]));
+    assert_eq!(filter.asked.load(Ordering::Relaxed), 1, "only the newer one");
     db.close().unwrap();
 }

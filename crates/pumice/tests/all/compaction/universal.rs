@@ -274,6 +274,30 @@ fn what_does_not_overlap_is_moved_where_that_is_allowed() {
     }
 }
 
+/// What moves overlaps nothing of its own; another file of L0, which stays, does.
+#[pumice_test_macros::test]
+fn files_move_from_under_one_that_overlaps_them() {
+    let (_, fs) = memory();
+    let (mut options, jobs) = universal(&fs);
+    options.cf.disable_auto_compactions = true;
+    options.cf.compaction_options_universal.stop_style = StopStyle::SimilarSize;
+    options.cf.compaction_options_universal.max_size_amplification_percent = u32::MAX;
+    let db = Db::open(&options, DIR).unwrap();
+    for n in 0..4 {
+        fill(&db, n * 100..n * 100 + 100, &"v".repeat(100));
+        flush(&db);
+    }
+    fill(&db, 0..400, &"w".repeat(1000));
+    flush(&db);
+    db.set_options(&[("disable_auto_compactions", "false")]).unwrap();
+    settle(&db);
+    let files: Vec<_> = levels(&db).iter().map(|(level, (files, _))| (*level, *files)).collect();
+    assert_eq!(files, [(0, 1), (6, 4)]);
+    assert!(jobs.reasons().is_empty(), "nothing was rewritten");
+    assert!(contents(&db).iter().all(|(_, value)| value.len() == 1000));
+    db.close().unwrap();
+}
+
 /// Only the oldest share of the bytes is compressed, and no flushed file.
 #[pumice_test_macros::test]
 fn a_share_of_the_bytes_is_compressed() {

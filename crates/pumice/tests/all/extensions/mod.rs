@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod merge_failures;
+mod operands_together;
 mod panics;
 mod tables_watched;
 mod user_code;

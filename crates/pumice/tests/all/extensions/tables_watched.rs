@@ -7,8 +7,8 @@ use pumice::stats::listener::TableFileCreationReason as Reason;
 use pumice::{
     CollectorContext, CompactRangeOptions, CompactionFilter, CompactionFilterContext,
     CompactionFilterFactory, Db, EntryType, ErrorKind, EventListener, ExternalFileIngestionInfo,
-    FilterDecision, IngestExternalFileOptions, SstFileWriter, TablePropertiesCollector,
-    TablePropertiesCollectorFactory, filter_of,
+    FilterDecision, IngestExternalFileOptions, ReadOptions, SstFileWriter,
+    TablePropertiesCollector, TablePropertiesCollectorFactory, filter_of,
 };
 use pumice_port::sync::Mutex;
 
@@ -104,6 +104,23 @@ fn flushes_and_recoveries_filter_if_they_are_asked_to() {
         assert!(!contexts[0].is_full_compaction && !contexts[0].is_manual_compaction);
         db.close().unwrap();
     }
+}
+
+/// A flush filters whatever filter it gets, but nothing that a snapshot sees.
+#[pumice_test_macros::test]
+fn a_flush_filters_no_value_that_a_snapshot_sees() {
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    options.cf.compaction_filter_factory = Some(noting(Some(Reason::Flush)));
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..100, "value");
+    let before = ReadOptions::at(&db.snapshot());
+    fill(&db, 100..200, "value");
+    flush(&db);
+    assert_eq!(db.iter_opt(&before).unwrap().count(), 100);
+    assert_eq!(contents(&db).len(), 190, "of those after it 10 are gone");
+    drop(before);
+    db.close().unwrap();
 }
 
 /// Counts entries by type, and requests a compaction if there are `wanted` values.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{DIR, Scratch, contents, key, memory, options};
-use pumice::{Db, ErrorKind, FileSystem, MemFs, Options, ReadOptions};
+use pumice::{ColumnFamilyDescriptor, Db, ErrorKind, FileSystem, MemFs, Options, ReadOptions};
 use pumice_base::random::Rng;
 use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
 use pumice_manifest::{FileMetaData, VersionEdit};
@@ -156,6 +156,10 @@ fn are_read_where_checks_are_off() {
             assert!(levels.iter().any(|l| error.message().contains(&level(*l))), "{error}");
         }
         assert_eq!(read_only(&options).unwrap_err().kind(), ErrorKind::Corruption);
+        let following = unchecked(&options);
+        let family = ColumnFamilyDescriptor::new("default", following.cf.clone());
+        let followed = Db::open_as_secondary(&following.db, DIR, "/beside", &[family]);
+        assert_eq!(followed.err().unwrap().kind(), ErrorKind::Corruption);
         let db = read_only(&unchecked(&options)).unwrap();
         assert!(shown(&db, seed) == expected, "seed {seed}");
         let none = ReadOptions { cache_only: true, ..ReadOptions::default() };

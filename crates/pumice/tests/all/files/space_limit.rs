@@ -92,6 +92,24 @@ fn writes_end_at_the_limit() {
     });
 }
 
+/// Files that move, and those that go as a whole, take no room.
+#[test]
+fn moves_and_deletions_need_no_room() {
+    simulate(|fs| {
+        let (options, manager) = managed(fs);
+        let db = Db::open(&options, DIR).unwrap();
+        add_table(&db);
+        manager.set_max_allowed_space_usage(manager.total_size() + 1);
+        let error = compact(&db).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CompactionTooLarge, "{error}");
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        assert!(db.live_files_metadata()[0].level > 0);
+        db.delete_files_in_ranges(&[(None, None)], true).unwrap();
+        assert_eq!(db.live_files_metadata().len(), 0);
+        db.close().unwrap();
+    });
+}
+
 /// A compaction that could pass the limit is not begun; it is when there is room.
 #[test]
 fn compactions_need_room() {

@@ -187,9 +187,12 @@ fn a_tailing_cursor_follows_the_writes() {
     again.close().unwrap();
 }
 
-/// With a bound in the same prefix filters may be used; that is an option.
+/// With a bound in the same prefix filters may be used; that is an option, on by default like
+/// `async_io`.
 #[pumice_test_macros::test]
 fn prefix_filters_are_asked_if_allowed() {
+    let default = ReadOptions::default();
+    assert!(default.auto_prefix_mode && default.async_io);
     let statistics = Arc::new(Statistics::new());
     let counted = Arc::clone(&statistics);
     let (db, _) = uncached(|options| {

@@ -339,3 +339,36 @@ fn a_listener_learns_of_an_automatic_recovery() {
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
+
+/// Without a call a database recovers from a flush and from a change of the MANIFEST that failed.
+#[test]
+fn a_failed_log_alone_waits_for_a_call() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        for (op, files, by_itself) in [
+            (FaultOp::Sync, "*.sst", true),
+            (FaultOp::Sync, "*MANIFEST*", true),
+            (FaultOp::Write, "*.log", false),
+        ] {
+            let fs = MemFs::new(1);
+            let (db, _) = open(&options(&fs));
+            let put = |key: &[u8]| db.put_opt(&WriteOptions::default(), key, b"value");
+            put(b"a").unwrap();
+            fs.add_fault(FaultRule::once(op, files, 0, Fault::Eio));
+            match by_itself {
+                true => db.flush_opt(&FlushOptions::default()),
+                false => db.flush_wal(false),
+            }
+            .unwrap_err();
+            put(b"b").unwrap_err();
+            thread::sleep(Duration::from_secs(10));
+            assert_eq!(put(b"b").is_ok(), by_itself, "{files}");
+            db.resume().unwrap();
+            put(b"c").unwrap();
+            for key in [b"a", b"c"] {
+                assert!(db.get_opt(&ReadOptions::default(), key).unwrap().is_some());
+            }
+            db.close().unwrap();
+        }
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{DIR, SYNC, fill, flush, get, key, let_files_go, memory, names, options};
-use pumice::{Db, FileSystem, MemFs, Options};
+use pumice::{Db, FileSystem, MemFs, Options, SstFileManager, SstFileManagerOptions};
 use pumice_env::mem::CrashMode;
 use pumice_port::sim;
 use pumice_port::thread::sleep;
@@ -75,6 +75,36 @@ fn the_archive_is_where_the_logs_are() {
     db.close().unwrap();
     Db::destroy(&options, DIR).unwrap();
     assert!(!fs.exists("/logs/archive".as_ref()).unwrap());
+}
+
+/// A log without a record is not kept, and what is too old in the archive is no trash, at whatever
+/// rate files are deleted.
+#[test]
+fn empty_and_archived_logs_go_at_once() {
+    simulate(|| {
+        let (_, fs) = memory();
+        let mut options = with(&fs, 1000, 0);
+        let slow = SstFileManagerOptions {
+            rate_bytes_per_sec: 1,
+            max_trash_db_ratio: 1000.0,
+            ..SstFileManagerOptions::default()
+        };
+        options.db.sst_file_manager = Some(Arc::new(SstFileManager::new(&slow).unwrap()));
+        for _ in 0..3 {
+            Db::open(&options, DIR).unwrap().close().unwrap();
+        }
+        let db = Db::open(&options, DIR).unwrap();
+        assert_eq!(names(&fs, ARCHIVE), Vec::<String>::new());
+        one_log(&db, 1);
+        let first = names(&fs, ARCHIVE);
+        assert_eq!(first.len(), 1);
+        sleep(Duration::from_secs(2000));
+        one_log(&db, 1);
+        let left = names(&fs, ARCHIVE);
+        assert!(left.len() == 1 && left != first, "{left:?}");
+        assert!(!names(&fs, DIR).iter().any(|name| name.ends_with(".trash")));
+        db.close().unwrap();
+    });
 }
 
 /// Plain #[test]: a simulation is a runtime of its own, whose clock is virtual.

@@ -257,6 +257,10 @@ fn what_it_cannot_do_is_refused_in_the_words_of_rocksdb() {
     refused(secondary.sync_wal());
     refused(secondary.set_options(&[("write_buffer_size", "1000000")]));
     refused(secondary.create_column_family(&with.cf, "x").map(drop));
+    let backups = pumice::backup::BackupEngine::open(fs.clone(), "/backups").unwrap();
+    assert_eq!(secondary.checkpoint("/copy").unwrap_err().kind(), ErrorKind::NotSupported);
+    let backup = backups.create_backup(&secondary, true, b"");
+    assert_eq!(backup.unwrap_err().kind(), ErrorKind::NotSupported);
     let snapshot = ReadOptions { snapshot: Some(secondary.snapshot()), ..ReadOptions::default() };
     let error = secondary.get_opt(&snapshot, key(1)).unwrap_err();
     assert_eq!(error.to_string(), "Not implemented: snapshot not supported in secondary mode");

@@ -13,6 +13,7 @@
 //! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--bench stores [MEGABYTES]` | memory of small stores, and a restore |
+//! | `--example streams`, `flink`, `spark` | own programs on these engines, with every mix of both |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
 //! | `--suite kafka`, `flink`, `bookkeeper` | the tests of their stores, on both |
 //! | `--suite spark`, `.. --only TEXT`, `.. --resume` | the same, in as many runs as it takes |
@@ -29,6 +30,7 @@
 
 mod bench;
 mod classes;
+mod example;
 mod fuzz;
 mod harness;
 mod history;
@@ -52,7 +54,7 @@ const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --kill N | \
     --test (exports | own | switch | size | leaks | \
     fuzz [--seed N]) | --bench [crossing | stores [MEGABYTES]] | --suite (kafka | flink | \
     bookkeeper | spark [--only TEXT] [--resume] | rheakv [--quick | \
-    ours | rocksdb | mixed])] [--profile NAME | --no-build]";
+    ours | rocksdb | mixed]) | --example (streams | flink | spark)] [--profile NAME | --no-build]";
 
 /// The table of native methods.
 const TABLE: &str = "crates/jni/tables/natives.tsv";
@@ -72,7 +74,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let done = match words {
         ["--table"] => table(root),
         ["--quick"] => quick(root, made_by),
-        ["--test" | "--bench" | "--suite" | "--kill", ..] | [] => {
+        ["--test" | "--bench" | "--suite" | "--example" | "--kill", ..] | [] => {
             // Without a JDK the library can still be built; what needs one says so.
             if let Err(message) = find_jdk() {
                 println!("jni: NO JDK HERE: {message}");
@@ -117,6 +119,7 @@ fn with_library(root: &Path, library: &Path, words: &[&str]) -> Result<(), Strin
         }
         ["--bench", "crossing"] => bench::crossing(root),
         ["--kill", kills] => kill::run(root, kills.parse().map_err(|_| USAGE.to_string())?),
+        ["--example", name] => example::run(root, name),
         ["--suite", "rheakv"] => rheakv::run(root, rheakv::FULL),
         ["--suite", "rheakv", "--quick"] => rheakv::run(root, rheakv::QUICK),
         ["--suite", "rheakv", mix] => {

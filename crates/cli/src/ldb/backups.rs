@@ -43,7 +43,7 @@ impl Given {
         environments::check(env, fs)?;
         let level = arguments.number::<u8>("stderr_log_level")?;
         if level.is_some_and(|level| level >= LEVELS) {
-            return Err(format!("stderr_log_level must be >= 0 and < {LEVELS}.").into());
+            return Err(format!("stderr_log_level must be >= 0 and < {LEVELS}."));
         }
         let dir = arguments.path("backup_dir").ok_or("--backup_dir: missing backup directory")?;
         Ok(Given { dir: dir.to_path_buf(), tells: level.is_some_and(|level| level <= INFO) })

@@ -26,8 +26,8 @@ import org.apache.kafka.streams.test.TestRecord;
  * One thread. It chooses no library and looks for no clock.
  */
 public class Streams {
-    static final int RECORDS = 2400, HALF = RECORDS / 2, BATCH = 80, KEYS = 200, REGIONS = 24;
-    static final long START = 1_700_000_000_000L, STEP = 10_000, MINUTE = 60_000;
+    static final int RECORDS = 2000, HALF = RECORDS / 2, BATCH = 100, KEYS = 200, REGIONS = 24;
+    static final long START = 1_700_000_000_000L, STEP = 12_000, MINUTE = 60_000;
     static final Serde<String> TEXT = Serdes.String();
     static final Serde<Long> NUMBER = Serdes.Long();
     static final String[] OUTPUTS = {
@@ -130,18 +130,24 @@ public class Streams {
             .toStream().mapValues(String::valueOf).to("out-counts");
         // Short retention, so that segments expire in both parts.
         clicks.windowedBy(TimeWindows.ofSizeAndGrace(minutes(5), minutes(10)))
-            .count(Materialized.<String, Long>as(Stores.persistentTimestampedWindowStore("tumbling", minutes(40), minutes(5), false)).withValueSerde(NUMBER))
+            .count(Materialized.<String, Long>as(Stores.persistentTimestampedWindowStore("tumbling", minutes(40), minutes(5), false)).withValueSerde(NUMBER).withCachingDisabled())
             .toStream().map((key, value) -> KeyValue.pair(key.toString(), "" + value)).to("out-tumbling");
         clicks.windowedBy(TimeWindows.ofSizeAndGrace(minutes(10), minutes(5)).advanceBy(Duration.ofSeconds(150))).emitStrategy(EmitStrategy.onWindowClose())
-            .reduce(Streams::joined, Materialized.as("hopping"))
+            .reduce(Streams::joined, plain("hopping"))
             .toStream().map((key, value) -> KeyValue.pair(key.toString(), value)).to("out-hopping");
-        clicks.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(minutes(8), minutes(5))).reduce(Streams::joined, Materialized.as("sliding"))
+        clicks.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(minutes(8), minutes(5))).reduce(Streams::joined, plain("sliding"))
             .toStream().map((key, value) -> KeyValue.pair(key.toString(), value)).to("out-sliding");
         clicks.windowedBy(SessionWindows.ofInactivityGapAndGrace(minutes(12), minutes(10)))
-            .aggregate(() -> "", (key, click, sum) -> joined(sum, click), (key, one, other) -> joined(one, other),
-                // Its cache cannot be scanned backwards (4.3.1).
-                Materialized.<String, String, SessionStore<org.apache.kafka.common.utils.Bytes, byte[]>>as("sessions").withCachingDisabled())
+            .aggregate(() -> "", (key, click, sum) -> joined(sum, click), (key, one, other) -> joined(one, other), plain("sessions"))
             .toStream().map((key, value) -> KeyValue.pair(key.toString(), "" + value)).to("out-sessions");
+    }
+
+    /**
+     * A store without Kafka's cache, which goes through all segments since 1970 where a scan has no first time, and whose sessions
+     * cannot be scanned backwards from 0 (4.3.1).
+     */
+    static <S extends StateStore> Materialized<String, String, S> plain(String name) {
+        return Materialized.<String, String, S>as(name).withCachingDisabled();
     }
 
     /** Both, and no more than the last forty characters of it. */

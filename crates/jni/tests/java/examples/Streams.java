@@ -23,7 +23,7 @@ import org.apache.kafka.streams.test.TestRecord;
  * from 0 again, knows no stream time before its first record, and begins at the wall clock that it is given. Its close
  * deletes the folder of the state: part 1 closes only the stores, and ends without closing the driver.
  *
- * One thread. It chooses no library and looks for no clock.
+ * One thread. It reads no clock, and the library is the one that the virtual machine finds.
  */
 public class Streams {
     static final int RECORDS = 2000, HALF = RECORDS / 2, BATCH = 100, KEYS = 200, REGIONS = 24;
@@ -38,6 +38,8 @@ public class Streams {
     final MessageDigest all = sha(), part = sha();
     /** Rows in `part`. */
     int rows;
+    /** With -Dtold=true every row goes to the other stream, to find where two libraries part. */
+    static final boolean TOLD = Boolean.getBoolean("told");
 
     static MessageDigest sha() {
         try {
@@ -52,7 +54,7 @@ public class Streams {
         System.setProperty("log4j2.level", "ERROR");
         new Streams().run(Integer.parseInt(arguments[0]), arguments[1]);
         System.out.flush();
-        // See above: no close of the driver, nor anything else that would delete.
+        // The driver stays open, as its close deletes the state.
         Runtime.getRuntime().halt(0);
     }
 
@@ -84,7 +86,7 @@ public class Streams {
         KStream<String, String> clicks = kind(records, 'c'), views = kind(records, 'v');
         windows(clicks.groupByKey());
 
-        // A window of its own for what has no other side yet: RocksDB keeps those in a store of lists.
+        // What has no other side yet waits in a third store, of lists.
         clicks.outerJoin(views, (click, view) -> click + "+" + view, JoinWindows.ofTimeDifferenceAndGrace(minutes(2), minutes(4)),
             StreamJoined.<String, String, String>as("seen").withStoreName("seen")).to("out-seen");
 
@@ -92,11 +94,13 @@ public class Streams {
         KTable<String, String> regions = kind(records, 'r').toTable(Materialized.as("regions"));
         clicks.join(users, (click, user) -> click + "@" + user).to("out-known");
         // The other table's key is in the value: subscriptions are found by a prefix.
-        users.leftJoin(regions, user -> user.split("/")[1], (user, region) -> user + ":" + region, TableJoined.as("placed"), Materialized.as("placed")).toStream().to("out-placed");
+        users.leftJoin(regions, user -> user.split("/")[1], (user, region) -> user + ":" + region, TableJoined.as("placed"), Materialized.as("placed"))
+            .toStream().to("out-placed");
 
         KTable<String, String> prices = kind(records, 'p').toTable(Materialized.as(Stores.persistentVersionedKeyValueStore("prices", minutes(90))));
         // Records wait in a store of their own until they are as old as the grace, and get the price of their time.
-        clicks.leftJoin(prices, (click, price) -> click + "=" + price, Joined.<String, String, String>as("priced").withGracePeriod(minutes(3))).to("out-priced");
+        clicks.leftJoin(prices, (click, price) -> click + "=" + price,
+            Joined.<String, String, String>as("priced").withGracePeriod(minutes(3))).to("out-priced");
         clicks.process(Before::new, "prices").to("out-before");
         return builder.build();
     }
@@ -130,7 +134,8 @@ public class Streams {
             .toStream().mapValues(String::valueOf).to("out-counts");
         // Short retention, so that segments expire in both parts.
         clicks.windowedBy(TimeWindows.ofSizeAndGrace(minutes(5), minutes(10)))
-            .count(Materialized.<String, Long>as(Stores.persistentTimestampedWindowStore("tumbling", minutes(40), minutes(5), false)).withValueSerde(NUMBER).withCachingDisabled())
+            .count(Materialized.<String, Long>as(Stores.persistentTimestampedWindowStore("tumbling", minutes(40), minutes(5), false))
+                .withValueSerde(NUMBER).withCachingDisabled())
             .toStream().map((key, value) -> KeyValue.pair(key.toString(), "" + value)).to("out-tumbling");
         clicks.windowedBy(TimeWindows.ofSizeAndGrace(minutes(10), minutes(5)).advanceBy(Duration.ofSeconds(150))).emitStrategy(EmitStrategy.onWindowClose())
             .reduce(Streams::joined, plain("hopping"))
@@ -222,9 +227,6 @@ public class Streams {
         if (TOLD) System.err.print(line);
     }
 
-    /** With -Dtold=true every row is told, on the other stream. */
-    static final boolean TOLD = Boolean.getBoolean("told");
-
     void end(String name, String unit) {
         System.out.println("= " + name + " " + rows + " " + unit + " " + HexFormat.of().formatHex(part.digest(), 0, 4));
         rows = 0;
@@ -246,6 +248,7 @@ public class Streams {
             else if (store instanceof WindowStore<?, ?> windows) windows((WindowStore<String, Object>) windows, now);
             else if (store instanceof SessionStore<?, ?> sessions) sessions((SessionStore<String, Object>) sessions, now);
             else if (store instanceof KeyValueStore<?, ?> values) values(named.getKey(), (KeyValueStore<Object, Object>) values);
+            // What waits for the versioned table has no scan: what it gives back is in the topic.
             else row("unread", named.getKey(), store.isOpen());
             end(what + " " + named.getKey(), "rows");
         }

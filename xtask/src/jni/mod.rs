@@ -13,7 +13,7 @@
 //! | `--test fuzz`, `.. --seed N` | sequences of calls print the same with both libraries |
 //! | `--bench`, `--bench crossing` | what calls cost with both, in turns; it does not judge |
 //! | `--bench stores [MEGABYTES]` | memory of small stores, and a restore |
-//! | `--example streams`, `flink`, `spark` | own programs on these engines, with every mix of both |
+//! | `--example streams`, `flink`, `spark` | own programs on these engines, every mix |
 //! | `--kill N` | a virtual machine that writes is killed N times, without and with a WAL |
 //! | `--suite kafka`, `flink`, `bookkeeper` | the tests of their stores, on both |
 //! | `--suite spark`, `.. --only TEXT`, `.. --resume` | the same, in as many runs as it takes |

@@ -20,30 +20,15 @@ struct Example {
     class: &'static str,
     /// The list of its jars in `crates/jni/tests/suites`.
     jars: &'static str,
-    /// What the virtual machine is told.
-    settings: &'static [&'static str],
 }
 
 const ALL: [Example; 3] = [
     // Windows, joins and versioned stores.
-    Example { name: "streams", class: "Streams", jars: "kafka", settings: &[] },
+    Example { name: "streams", class: "Streams", jars: "kafka" },
     // State with a time to live, incremental checkpoints, a failure, another parallelism.
-    Example { name: "flink", class: "Flink", jars: "flink", settings: OPENED },
+    Example { name: "flink", class: "Flink", jars: "flink" },
     // Aggregates and a stream joined with another, with changelog checkpoints.
-    Example { name: "spark", class: "Spark", jars: "spark", settings: OPENED },
-];
-/// What Flink and Spark reach into.
-const OPENED: &[&str] = &[
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-    "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
-    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
-    "--add-opens=java.base/java.io=ALL-UNNAMED",
-    "--add-opens=java.base/java.net=ALL-UNNAMED",
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/java.util=ALL-UNNAMED",
-    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED",
+    Example { name: "spark", class: "Spark", jars: "spark" },
 ];
 /// Who runs the first part, and who the second. The first mix is what the others have to print.
 const MIXES: [[Way; 2]; 4] = [
@@ -52,9 +37,6 @@ const MIXES: [[Way; 2]; 4] = [
     [Way::Theirs, Way::Property],
     [Way::Property, Way::Theirs],
 ];
-/// How the virtual machine begins what it has to say of a call.
-const WARNING: &str = " in native method";
-
 /// Names, for the usage.
 pub const NAMES: &str = "streams | flink | spark";
 
@@ -110,11 +92,7 @@ fn parts(
         let log = work.join(format!("part{part}.txt"));
         let errors = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let mut command = way.java(root, path)?;
-        // Checks of calls would slow RocksDB's run for nothing.
-        if way != Way::Theirs {
-            command.arg("-Xcheck:jni");
-        }
-        command.args(["-Xmx2g", "-Dlog4j2.level=WARN"]).args(example.settings);
+        command.args(way.checks()).args(["-Xmx2g", "-Dlog4j2.level=WARN"]).args(harness::opened());
         command.arg(format!("-Djava.io.tmpdir={}", work.display()));
         command.arg(example.class).arg(&part).arg(work.join("state"));
         command.stdin(Stdio::null()).stderr(errors).current_dir(&work);
@@ -123,7 +101,7 @@ fn parts(
             return Err(format!("{way:?}, part {part}: {}: {}", done.status, log.display()));
         }
         let printed = String::from_utf8_lossy(&done.stdout).into_owned();
-        if let Some(line) = printed.lines().find(|line| line.contains(WARNING)) {
+        if let Some(line) = harness::warnings(&printed).next() {
             return Err(format!("the virtual machine warns: {line}"));
         }
         let own = printed.lines().filter_map(|line| line.strip_prefix("= "));

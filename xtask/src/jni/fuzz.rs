@@ -24,10 +24,12 @@ pub fn run(root: &Path, seeds: std::ops::Range<u64>) -> Result<(), String> {
             // The same folder for both: it is in texts of errors.
             let work = harness::work(root, "fuzz")?;
             let mut command = way.java(root, &path)?;
-            if way == Way::Property {
-                command.arg("-Xcheck:jni");
-            }
-            command.arg("Fuzz").arg(&work).arg(seed.to_string()).arg(CALLS.to_string());
+            command
+                .args(way.checks())
+                .arg("Fuzz")
+                .arg(&work)
+                .arg(seed.to_string())
+                .arg(CALLS.to_string());
             printed.push(output(&mut command).map_err(|e| format!("seed {seed}, {way:?}: {e}"))?);
         }
         if let Some(text) = own::difference(&printed[0], &printed[1]) {

@@ -32,6 +32,11 @@ impl Way {
         Ok(command)
     }
 
+    /// Checks of calls, of our library: RocksDB's they would slow for nothing.
+    pub fn checks(self) -> &'static [&'static str] {
+        if self == Way::Theirs { &[] } else { &["-Xcheck:jni"] }
+    }
+
     /// The same of one that compiles as well as it can, and checks no assertions.
     pub fn optimised(self, root: &Path, path: &[PathBuf]) -> Result<Command, String> {
         let folder = target(root).join("jni");
@@ -53,6 +58,28 @@ impl Way {
         command.arg("-cp").arg(path);
         Ok(command)
     }
+}
+
+/// What Flink and Spark reach into, in words for the virtual machine.
+pub fn opened() -> impl Iterator<Item = String> {
+    let packages = [
+        "java.lang",
+        "java.lang.invoke",
+        "java.lang.reflect",
+        "java.io",
+        "java.net",
+        "java.nio",
+        "java.util",
+        "java.util.concurrent",
+        "sun.nio.ch",
+        "sun.util.calendar",
+    ];
+    packages.into_iter().map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED"))
+}
+
+/// What the virtual machine has to say of a call (`-Xcheck:jni`).
+pub fn warnings(printed: &str) -> impl Iterator<Item = &str> {
+    printed.lines().filter(|line| line.contains(" in native method"))
 }
 
 /// The programs' classes, compiled.

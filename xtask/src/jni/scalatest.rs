@@ -40,23 +40,9 @@ const CLASSES: [&str; 9] = [
 /// Tests that one virtual machine runs. They leave iterators open, and with them files, each of
 /// which makes every later start of a process longer.
 const TESTS_MAX: usize = 25;
-/// What Spark reaches into.
-const OPENED: [&str; 9] = [
-    "java.lang",
-    "java.lang.invoke",
-    "java.lang.reflect",
-    "java.io",
-    "java.net",
-    "java.nio",
-    "java.util",
-    "java.util.concurrent",
-    "sun.nio.ch",
-];
 /// A process without the helper that the virtual machine else starts before it: half the time.
 const QUICK_PROCESSES: &str = "-Djdk.lang.Process.launchMechanism=VFORK";
-/// How the virtual machine begins what it has to say of a call (`-Xcheck:jni`), and the outcome
-/// under which it is kept.
-const WARNING: &str = " in native method";
+/// The outcome under which warnings of the virtual machine are kept.
 const WARNED: &str = "warned";
 
 /// Which tests are run.
@@ -218,8 +204,7 @@ impl Runner<'_> {
         let mut command = way.java(self.root, &self.path)?;
         command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
         command.args(["-Xmx2g", "-Dlog4j2.level=INFO", QUICK_PROCESSES]);
-        let opened = |package| format!("--add-opens=java.base/{package}=ALL-UNNAMED");
-        command.args(OPENED.map(opened)).stdin(Stdio::null());
+        command.args(harness::opened()).stdin(Stdio::null());
         Ok(command)
     }
 
@@ -250,7 +235,7 @@ impl Runner<'_> {
     }
 
     /// Runs those of some tests of one class that have no outcome, on both libraries at a time:
-    /// most of a test is waiting for processes. False if all have one.
+    /// a test mostly starts processes, one after the other. False if all have one.
     fn run_both(
         &self,
         class: &str,
@@ -289,10 +274,7 @@ impl Runner<'_> {
         let file = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let errors = file.try_clone().map_err(|e| e.to_string())?;
         let mut command = self.java(way, &scratch)?;
-        // Checks of calls would slow RocksDB's run for nothing.
-        if way != Way::Theirs {
-            command.arg("-Xcheck:jni");
-        }
+        command.args(way.checks());
         command.arg(format!("-Dtold.file={}", record.file.display()));
         command.args(["org.scalatest.tools.Runner", "-oW", "-C", "Told"]);
         command.arg("-s").arg(format!("{PACKAGE}.{class}"));
@@ -305,7 +287,7 @@ impl Runner<'_> {
         fs::remove_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
         let printed = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let printed = String::from_utf8_lossy(&printed);
-        if let Some(line) = printed.lines().find(|line| line.contains(WARNING)) {
+        if let Some(line) = harness::warnings(&printed).next() {
             let text = format!("{}{WARNED}\t{class}\t{WARNED}\t{line}\n", record.text()?);
             record.write(&text)?;
         }

@@ -130,13 +130,11 @@ fn tests(
     let log = reports.join("output.txt");
     let file = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
     let errors = file.try_clone().map_err(|e| e.to_string())?;
-    // Checks of calls would slow RocksDB's run for nothing.
-    let checks: &[&str] = if way == Way::Theirs { &[] } else { &["-Xcheck:jni"] };
     let mut command = way.java(root, path)?;
     let scratch = folder.join("tmp");
     fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
     command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
-    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(checks).args(suite.settings);
+    command.args(["-Xmx2g", "-Dlog4j2.level=INFO"]).args(way.checks()).args(suite.settings);
     command.current_dir(&reports);
     command.arg("org.junit.platform.console.ConsoleLauncher").arg("execute");
     command.args(suite.select).arg("--details=none");
@@ -148,8 +146,7 @@ fn tests(
     let mut outcome = read(&reports)?;
     let printed = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
     let printed = String::from_utf8_lossy(&printed);
-    let warnings = printed.lines().filter(|line| line.contains(" in native method"));
-    outcome.warnings = warnings.map(String::from).collect();
+    outcome.warnings = harness::warnings(&printed).map(String::from).collect();
     if outcome.run == 0 {
         return Err(format!("no test ran: {}", log.display()));
     }

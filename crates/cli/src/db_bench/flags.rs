@@ -281,8 +281,8 @@ impl Parser {
         for name in names.split(',').filter(|name| !name.is_empty()) {
             let variable = format!("FLAGS_{name}");
             match std::env::var(&variable) {
-                // Such a flag would read itself without end.
-                Ok(_) if ["fromenv", "tryfromenv"].contains(&name) => {
+                // Such a flag would read itself without end; a file of flags may name one of these.
+                Ok(_) if ["fromenv", "tryfromenv", "flagfile"].contains(&name) => {
                     self.errors
                         .push(format!("ERROR: infinite recursion on environment flag '{name}'"));
                 }

@@ -68,7 +68,9 @@ pub fn backup(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     given.tell(format_args!("Started the backup process -- creating a backup"));
     let id = engine.create_backup(&opened.db, false, b"").map_err(failure)?;
     given.tell(format_args!("Backup DONE. All is good"));
-    if let Some(made) = engine.backups().map_err(failure)?.iter().find(|made| made.id == id) {
+    if given.tells
+        && let Some(made) = engine.backups().map_err(failure)?.iter().find(|made| made.id == id)
+    {
         given.tell(format_args!("Backup {id}: number of files: {}", made.number_files));
         given.tell(format_args!("Backup {id}: size: {}", made.size));
     }

@@ -226,7 +226,13 @@ fn flags_come_from_the_environment_and_objects_by_name() {
         let error = db_bench(dir.path(), &format!("{common} {flag}")).bad();
         assert!(error.contains(words), "{error}");
     }
-    let itself = [("FLAGS_fromenv", "fromenv")];
-    let error = db_bench_with(dir.path(), &format!("{common} --fromenv=fromenv"), &itself).bad();
-    assert!(error.contains("infinite recursion"), "{error}");
+    // The second names a file that reads the same variable.
+    let file = dir.path().join("flags");
+    std::fs::write(&file, "--fromenv=flagfile\n").unwrap();
+    for (name, value) in [("fromenv", "fromenv"), ("flagfile", file.to_str().unwrap())] {
+        let itself = [(&*format!("FLAGS_{name}"), value)];
+        let words = format!("{common} --fromenv={name}");
+        let error = db_bench_with(dir.path(), &words, &itself).bad();
+        assert!(error.contains("infinite recursion"), "{error}");
+    }
 }

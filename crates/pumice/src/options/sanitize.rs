@@ -76,33 +76,38 @@ impl DbOptions {
     /// What RocksDB does not open, in its words, even where one of the two has no effect here.
     fn check_combinations(&self) -> Result<()> {
         let is_on = |name: &str| self.hints().get(name).is_some_and(|value| value == "true");
-        if self.use_direct_reads && is_on("allow_mmap_reads") {
-            return Err(Error::not_supported(
+        let (pipelined, unordered) = (is_on("enable_pipelined_write"), is_on("unordered_write"));
+        let unsupported = [
+            (
+                self.use_direct_reads && is_on("allow_mmap_reads"),
                 "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \
                  (use_direct_reads) must be disabled. ",
-            ));
-        }
-        if self.use_direct_io_for_flush_and_compaction && is_on("allow_mmap_writes") {
-            return Err(Error::not_supported(
+            ),
+            (
+                self.use_direct_io_for_flush_and_compaction && is_on("allow_mmap_writes"),
                 "If memory mapped writes (allow_mmap_writes) are enabled then direct I/O writes \
                  (use_direct_io_for_flush_and_compaction) must be disabled. ",
-            ));
-        }
-        let pipelined = is_on("enable_pipelined_write");
-        let unordered = is_on("unordered_write");
-        let refused = match () {
-            () if self.atomic_flush && pipelined => {
-                "atomic_flush is incompatible with enable_pipelined_write"
-            }
-            () if unordered && pipelined => {
-                "unordered_write is incompatible with enable_pipelined_write"
-            }
-            () if unordered && !self.allow_concurrent_memtable_write => {
-                "unordered_write is incompatible with !allow_concurrent_memtable_write"
-            }
-            () => return Ok(()),
+            ),
+        ];
+        let invalid = [
+            (
+                self.atomic_flush && pipelined,
+                "atomic_flush is incompatible with enable_pipelined_write",
+            ),
+            (unordered && pipelined, "unordered_write is incompatible with enable_pipelined_write"),
+            (
+                unordered && !self.allow_concurrent_memtable_write,
+                "unordered_write is incompatible with !allow_concurrent_memtable_write",
+            ),
+        ];
+        let first = |rules: &[(bool, &'static str)]| {
+            rules.iter().find(|(is_so, _)| *is_so).map(|(_, text)| *text)
         };
-        Err(Error::invalid_argument(refused))
+        match (first(&unsupported), first(&invalid)) {
+            (Some(text), _) => Err(Error::not_supported(text)),
+            (None, Some(text)) => Err(Error::invalid_argument(text)),
+            (None, None) => Ok(()),
+        }
     }
 
     fn check_policy(&self) -> Result<()> {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::{
-    BlockCache, CacheOptions, CompactRangeOptions, CompressionType, Db, FlushOptions, MemFs,
-    Options, ReadOptions, Statistics, Ticker, WaitForCompactOptions, WriteOptions,
+    BlockCache, CacheOptions, CompactRangeOptions, CompressionType, Db, ErrorKind, FlushOptions,
+    MemFs, Options, ReadOptions, Statistics, Ticker, WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
@@ -27,6 +27,56 @@ fn key(n: u64) -> Vec<u8> {
 fn fill(db: &Db, keys: u64) {
     for n in 0..keys {
         db.put_opt(&WriteOptions::default(), &key(n), &[b'v'; 100]).unwrap();
+    }
+}
+
+/// The texts are RocksDB 11.8.1's.
+#[pumice_test_macros::test]
+fn what_rocksdb_does_not_open_together_is_refused_in_its_words() {
+    for (on, off, kind, words) in [
+        (
+            &["allow_mmap_reads", "use_direct_reads"][..],
+            "",
+            ErrorKind::NotSupported,
+            "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \
+             (use_direct_reads) must be disabled. ",
+        ),
+        (
+            &["allow_mmap_writes", "use_direct_io_for_flush_and_compaction"],
+            "",
+            ErrorKind::NotSupported,
+            "If memory mapped writes (allow_mmap_writes) are enabled then direct I/O writes \
+             (use_direct_io_for_flush_and_compaction) must be disabled. ",
+        ),
+        (
+            &["atomic_flush", "enable_pipelined_write"],
+            "",
+            ErrorKind::InvalidArgument,
+            "atomic_flush is incompatible with enable_pipelined_write",
+        ),
+        (
+            &["unordered_write", "enable_pipelined_write"],
+            "",
+            ErrorKind::InvalidArgument,
+            "unordered_write is incompatible with enable_pipelined_write",
+        ),
+        (
+            &["unordered_write"],
+            "allow_concurrent_memtable_write",
+            ErrorKind::InvalidArgument,
+            "unordered_write is incompatible with !allow_concurrent_memtable_write",
+        ),
+    ] {
+        let (_, mut options) = on_memory();
+        on.iter().for_each(|name| options.set(name, "true").unwrap());
+        if !off.is_empty() {
+            options.set(off, "false").unwrap();
+        }
+        let error = Db::open(&options, "/db").err().unwrap();
+        assert_eq!((error.kind(), error.message()), (kind, words));
+        // The last of them alone, or without what was taken away, is taken.
+        options.set(on[0], "false").unwrap();
+        Db::open(&options, "/db").unwrap().close().unwrap();
     }
 }
 

@@ -28,14 +28,20 @@ impl CompactionFilter for NoBadOperands {
     }
 }
 
-#[pumice_test_macros::test]
-fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() {
+/// Options of a new database in memory, with the filter.
+fn filtered() -> (Arc<NoBadOperands>, Options) {
     let filter = Arc::new(NoBadOperands::default());
     let mut options = Options::new();
     options.db.create_if_missing = true;
     options.db.file_system = Arc::new(MemFs::new(1));
     options.set("merge_operator", "stringappend").unwrap();
     options.cf.compaction_filter = Some(filter.clone());
+    (filter, options)
+}
+
+#[pumice_test_macros::test]
+fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() {
+    let (filter, options) = filtered();
     let db = Db::open(&options, "/db").unwrap();
     let write = WriteOptions::default();
     let get = |key: &[u8]| db.get_opt(&ReadOptions::default(), key).unwrap().map(|v| v.to_vec());
@@ -73,12 +79,7 @@ fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() 
 /// The sequence number of what is ingested into an empty database is 0.
 #[pumice_test_macros::test]
 fn operands_are_filtered_when_ingested_and_not_below_a_range_deletion() {
-    let filter = Arc::new(NoBadOperands::default());
-    let mut options = Options::new();
-    options.db.create_if_missing = true;
-    options.db.file_system = Arc::new(MemFs::new(1));
-    options.set("merge_operator", "stringappend").unwrap();
-    options.cf.compaction_filter = Some(filter.clone());
+    let (filter, options) = filtered();
     let db = Db::open(&options, "/db").unwrap();
     let mut writer = SstFileWriter::new(&options).unwrap();
     writer.open("/in.sst").unwrap();

@@ -174,16 +174,6 @@ fn the_options_are_kept_and_checked() {
         assert!(text.contains(&format!("\n  {name}=true\n")), "{name} in {text}");
         assert!(DbOptions::row(name).unwrap().is_supported());
     }
-    // Files are never mapped, but what RocksDB does not open is no database's setting.
-    for (name, other) in
-        [("allow_mmap_reads", "(use_direct_reads)"), ("allow_mmap_writes", "direct I/O writes")]
-    {
-        options.set(name, "true").unwrap();
-        let error = Db::open(&options, &dir).err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::NotSupported);
-        assert!(error.message().contains(name) && error.message().contains(other), "{error}");
-        options.set(name, "false").unwrap();
-    }
     Db::destroy(&options, &dir).unwrap();
 }
 

@@ -18,13 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct WatchingAllocator {
     largest: AtomicUsize,
     requests: AtomicUsize,
+    also: fn(),
 }
 
 impl WatchingAllocator {
     /// An allocator that has seen no request.
     #[allow(clippy::new_without_default)] // A static needs a const constructor.
     pub const fn new() -> Self {
-        WatchingAllocator { largest: AtomicUsize::new(0), requests: AtomicUsize::new(0) }
+        Self::telling(|| {})
+    }
+
+    /// The same, which calls `also` at each request, on the thread that makes it. `also` must make
+    /// none.
+    pub const fn telling(also: fn()) -> Self {
+        WatchingAllocator { largest: AtomicUsize::new(0), requests: AtomicUsize::new(0), also }
     }
 
     /// Bytes of the largest request since the last call.
@@ -38,6 +45,7 @@ impl WatchingAllocator {
     }
 
     fn note(&self, bytes: usize) {
+        (self.also)();
         self.requests.fetch_add(1, Ordering::Relaxed);
         if bytes > self.largest.load(Ordering::Relaxed) {
             self.largest.fetch_max(bytes, Ordering::Relaxed);

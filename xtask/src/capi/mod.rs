@@ -102,7 +102,9 @@ struct Made {
 
 fn compile(root: &Path, wanted: &Wanted) -> Result<Made, String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(root).args(["build", "--package", "pumice-capi", "--profile"]);
+    // Cargo optimises over crates only where nothing but final kinds is made.
+    command.current_dir(root).args(["rustc", "--package", "pumice-capi", "--lib"]);
+    command.args(["--crate-type", "cdylib,staticlib", "--profile"]);
     command.args([&wanted.profile, "--message-format=json-render-diagnostics"]);
     if let Some(soname) = &wanted.soname {
         command.env("PUMICE_CAPI_SONAME", soname);

@@ -184,7 +184,9 @@ fn library(root: &Path, made_by: Made<'_>) -> Result<PathBuf, String> {
 /// The library, in `target/jni`, without its symbols if it is optimised.
 fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(root).args(["build", "--quiet", "--package", "pumice-jni", "--lib"]);
+    // Cargo optimises over crates only where nothing but final kinds is made.
+    command.current_dir(root).args(["rustc", "--quiet", "--package", "pumice-jni", "--lib"]);
+    command.args(["--crate-type", "cdylib"]);
     if profile == "dist" {
         command.env("PUMICE_FOLD_CODE", "1");
     }

@@ -4,12 +4,14 @@
 //! which owns one count of it (head of `hash_table`).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use pumice_base::{Error, ErrorKind, Result, SubCode};
+use pumice_port::sync::Mutex;
 
 use crate::admission::Admission;
+use crate::charge::{Charges, UsageCharge};
 use crate::entry_stats::{Collector, EntryStats, RoleSum, StatsAge};
 use crate::handle::{Handle, Ref};
 use crate::hash_table::HashTable;
@@ -49,10 +51,13 @@ impl CacheOptions {
 /// A concurrent cache of `V`s. See the head of the crate.
 pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<HashTable<V>>,
-    strict: bool,
+    pub(crate) strict: bool,
     next_id: AtomicU64,
     admission: Admission,
     collector: Collector,
+    pub(crate) charges: Charges,
+    /// What charges the usage of this cache to others.
+    pub(crate) charged_to: Mutex<Vec<Weak<UsageCharge<V>>>>,
 }
 
 // SAFETY: the table is atomics and values that are Send and Sync.
@@ -79,6 +84,8 @@ impl<V: Send + Sync + 'static> Cache<V> {
             next_id: AtomicU64::new(1),
             admission: Admission::new(),
             collector: Collector::default(),
+            charges: Charges::default(),
+            charged_to: Mutex::default(),
         })
     }
 
@@ -218,6 +225,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             });
             EntryStats {
                 roles: sums,
+                charges: self.charges.sums(),
                 capacity: self.capacity() as u64,
                 usage: self.usage() as u64,
                 table_len: self.table_len() as u64,
@@ -231,25 +239,6 @@ impl<V: Send + Sync + 'static> Cache<V> {
     #[cfg(test)]
     pub(crate) fn collector(&self) -> &Collector {
         &self.collector
-    }
-
-    /// Charges `charge` bytes of memory held elsewhere, whether or not they fit, until the result
-    /// is dropped.
-    pub fn reserve(self: &Arc<Self>, charge: usize) -> Reservation<V> {
-        let granted = self.table().reserve(charge, false);
-        debug_assert!(granted, "only a strict charge can fail");
-        Reservation { cache: Arc::clone(self), charge }
-    }
-
-    /// As [`Cache::reserve`], but fails like `insert` under `strict_capacity_limit`.
-    ///
-    /// # Errors
-    /// `Aborted` with subcode `MemoryLimit`.
-    pub fn try_reserve(self: &Arc<Self>, charge: usize) -> Result<Reservation<V>> {
-        if !self.table().reserve(charge, self.strict) {
-            return Err(full());
-        }
-        Ok(Reservation { cache: Arc::clone(self), charge })
     }
 
     /// Sum of all slots' displacement counts.
@@ -273,45 +262,8 @@ impl<V: Send + Sync + 'static> Drop for Cache<V> {
     }
 }
 
-fn full() -> Error {
+pub(crate) fn full() -> Error {
     // The text users of strict_capacity_limit know from RocksDB.
     Error::new(ErrorKind::Aborted, "Insert failed due to LRU cache being full.")
         .with_subcode(SubCode::MemoryLimit)
-}
-
-/// Bytes charged to a cache for memory held elsewhere. Dropping it ends the charge.
-pub struct Reservation<V: Send + Sync + 'static> {
-    cache: Arc<Cache<V>>,
-    charge: usize,
-}
-
-impl<V: Send + Sync + 'static> Reservation<V> {
-    /// The bytes.
-    pub fn charge(&self) -> usize {
-        self.charge
-    }
-}
-
-impl<V: Send + Sync + 'static> Drop for Reservation<V> {
-    fn drop(&mut self) {
-        self.cache.table().unreserve(self.charge);
-    }
-}
-
-/// Something that memory held elsewhere can be charged to: a cache of any type.
-pub trait MemoryAccount: Send + Sync {
-    /// Charges `bytes`, whether or not they fit.
-    fn charge(&self, bytes: usize);
-    /// Takes back `bytes` charged before.
-    fn discharge(&self, bytes: usize);
-}
-
-impl<V: Send + Sync + 'static> MemoryAccount for Cache<V> {
-    fn charge(&self, bytes: usize) {
-        let granted = self.table().reserve(bytes, false);
-        debug_assert!(granted, "only a strict charge can fail");
-    }
-    fn discharge(&self, bytes: usize) {
-        self.table().unreserve(bytes);
-    }
 }

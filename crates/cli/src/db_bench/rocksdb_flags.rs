@@ -44,11 +44,6 @@ pub fn find(name: &str) -> Option<Known> {
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("cache_uri", "", "caches by URI"),
-    ("charge_blob_cache", "false", "charging memory to the block cache"),
-    ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
-    ("charge_file_metadata", "false", "charging memory to the block cache"),
-    ("charge_filter_construction", "false", "charging memory to the block cache"),
-    ("charge_table_reader", "false", "charging memory to the block cache"),
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("enable_numa", "false", "NUMA"),

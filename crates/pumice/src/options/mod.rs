@@ -15,7 +15,7 @@
 //! | `requests` | what callers pass with a request |
 //! | `codec` | which codec a file is written with |
 //! | `latest` | finding the OPTIONS file of a database |
-//! | `sanitize` | the values an open database works with |
+//! | `sanitize`, `cache_usage` | the values an open database works with; charges that cannot be |
 //! | `docs`, `printed` | the reference page; options as RocksDB prints them in its log |
 //! | `merge_operators` | built-in merge operators |
 //!
@@ -25,6 +25,7 @@
 
 pub mod block_based;
 mod budget;
+mod cache_usage;
 pub mod cf_options;
 mod closures;
 pub(crate) mod codec;
@@ -105,8 +106,8 @@ pub use wal_filter::{WalFilter, WalProcessing};
 pub use pumice_base::checksum::ChecksumType;
 pub use pumice_manifest::CompactionPri;
 pub use pumice_table::{
-    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
-    PrepopulateBlockCache,
+    CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
+    PinningTier, PrepopulateBlockCache,
 };
 pub use pumice_wal::WalRecoveryMode;
 

@@ -13,12 +13,13 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_manifest::{BlobFileMetaData, FileMetaData, Version};
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
-use pumice_table::{BlockCache, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
+use pumice_table::{CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
 
 use crate::blob::record_key::RecordKey;
 use crate::callbacks::key_forms::KeyForms;
 use crate::read::pinned::PinnedSlice;
 use crate::stats::{HistogramKind, Record, Ticker};
+use crate::version::charges::BlobCache;
 use crate::version::table_cache::TableCache;
 
 /// How a read treats blob files.
@@ -178,7 +179,7 @@ impl BlobSource<'_> {
     }
 
     /// Puts a value into the cache.
-    fn keep(&self, cache: &BlockCache, at: CacheKey, value: Vec<u8>) -> Result<PinnedSlice> {
+    fn keep(&self, cache: &BlobCache, at: CacheKey, value: Vec<u8>) -> Result<PinnedSlice> {
         let (bytes, statistics) = (value.len(), self.tables.statistics());
         // A strict cache may refuse the entry, and then drops it.
         let spare = cache.strict_capacity_limit().then(|| value.clone());
@@ -188,7 +189,7 @@ impl BlobSource<'_> {
             statistics.tick(Ticker::BlobDbCacheAddFailures);
             return Ok(PinnedSlice::pinned(PinnedBlock::Owned(Arc::new(entry)), 0..bytes));
         }
-        match (cache.insert(at, entry, charge, Priority::Bottom), spare) {
+        match (cache.keep(at, entry, charge), spare) {
             (Ok(handle), _) => {
                 statistics.tick(Ticker::BlobDbCacheAdd);
                 statistics.tick_by(Ticker::BlobDbCacheBytesWrite, bytes as u64);

@@ -1,0 +1,34 @@
+//! The caches that flags ask for.
+
+use crate::{db_bench, result};
+
+const FILL: &str = "--num=3000 --seed=7 --compression_type=none --write_buffer_size=1000000 \
+                    --benchmarks=filluniquerandom,flush,readrandom,block_cache_entry_stats";
+
+/// What flags have charged is in the cache's report, and nothing else is.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn flags_charge_memory_to_the_block_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = |flags: &str| db_bench(dir.path(), &format!("{FILL} {flags}")).good();
+    let roles = ["BlockBasedTableReader(", "FileMetadata(", "BlobCache("];
+    let charged = |out: &str| roles.map(|role| out.contains(&format!(" {role}1,")));
+    assert_eq!(charged(&report("")), [false; 3]);
+    assert_eq!(charged(&report("--charge_table_reader")), [true, false, false]);
+    assert_eq!(charged(&report("--charge_file_metadata")), [false, true, false]);
+    let blobs = "--enable_blob_files --use_blob_cache --charge_blob_cache";
+    let own = "--use_shared_block_and_blob_cache=false --blob_cache_size=1000000";
+    assert_eq!(charged(&report(&format!("{blobs} {own}"))), [false, false, true]);
+    for (flags, why) in [
+        ("--charge_blob_cache", "blob cache is not configured"),
+        (blobs, "blob cache is the same as block cache"),
+    ] {
+        let error = db_bench(dir.path(), &format!("{FILL} {flags}")).bad();
+        let words = "Enable CacheEntryRoleOptions::charged for CacheEntryRole BlobCache but ";
+        assert!(error.contains(&format!("{words}{why}")), "{error}");
+    }
+    let others = "--charge_filter_construction --charge_compression_dictionary_building_buffer \
+                  --bloom_bits=10 --compression_max_dict_bytes=4096 --compression_type=zstd";
+    let out = report(others);
+    assert!(result(&out, "readrandom").ends_with("(3000 of 3000 found)"), "{out}");
+}

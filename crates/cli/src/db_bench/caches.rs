@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pumice::options::{CacheUsageOptions, Charged};
+use pumice::options::{CacheUsageOptions, Charged, cache_from_text};
 use pumice::{BlockCache, CacheOptions};
 
 use super::engine_options;
@@ -13,15 +13,32 @@ use super::flags::Flags;
 /// The block cache.
 ///
 /// # Errors
-/// A kind of cache that is not known, or a number of shards that no cache has.
+/// A kind of cache that is not known, a number of shards that no cache has, or a text that stands
+/// for no cache.
 pub fn block_cache(flags: &Flags) -> Result<Arc<BlockCache>, String> {
+    Ok(BlockCache::new(block_cache_options(flags)?))
+}
+
+fn block_cache_options(flags: &Flags) -> Result<CacheOptions, String> {
+    let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
+    // As in RocksDB's: without a size there is no cache, whatever the text says.
+    if bytes > 0 && !flags.cache_uri.is_empty() {
+        return by_text(&flags.cache_uri);
+    }
     if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
         return Err(format!("cache_type {} is not supported yet", flags.cache_type));
     }
     // The cache has no shards: any number that RocksDB takes gives the same one.
     engine_options::cache_shard_bits(flags)?;
-    let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
-    Ok(BlockCache::new(CacheOptions::new(bytes)))
+    Ok(CacheOptions::new(bytes))
+}
+
+/// The cache that `--cache_uri` describes, or RocksDB's words.
+fn by_text(text: &str) -> Result<CacheOptions, String> {
+    let no_cache = |status: &dyn std::fmt::Display| {
+        format!("No  cache registered matching string: {text} status={status}")
+    };
+    cache_from_text(text).map_err(|error| no_cache(&error))?.ok_or_else(|| no_cache(&"OK"))
 }
 
 /// The cache of values in blob files, beside the block cache `shared`.

@@ -380,6 +380,9 @@ flag_table! {
     row_cache_size: i64 = 0, "Number of bytes to use as a cache of individual rows (0 = disabled)";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
+    cache_uri: String = "",
+        "The block cache by text, in place of cache_size and cache_type: bytes, or \
+        capacity=64M;strict_capacity_limit=true with RocksDB's names";
     charge_compression_dictionary_building_buffer: bool = false,
         "Charge data blocks that wait for a dictionary to the block cache";
     charge_filter_construction: bool = false,

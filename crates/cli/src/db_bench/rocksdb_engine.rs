@@ -54,6 +54,7 @@ impl RocksDb {
             ("use_uint64_comparator", flags.use_uint64_comparator),
             ("user_timestamp_size", flags.user_timestamp_size > 0),
             ("report_file_operations", flags.report_file_operations),
+            ("cache_uri", !flags.cache_uri.is_empty()),
             ("cost_write_buffer_to_cache", flags.cost_write_buffer_to_cache),
             (
                 "charge_compression_dictionary_building_buffer",

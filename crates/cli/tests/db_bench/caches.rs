@@ -32,3 +32,29 @@ fn flags_charge_memory_to_the_block_cache() {
     let out = report(others);
     assert!(result(&out, "readrandom").ends_with("(3000 of 3000 found)"), "{out}");
 }
+
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn a_cache_is_described_by_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let capacity = |flags: &str| {
+        let out = db_bench(dir.path(), &format!("{FILL} {flags}")).good();
+        let (_, capacity) = out.split_once(" capacity: ").unwrap_or_else(|| panic!("{out}"));
+        capacity.split(" usage:").next().unwrap().to_string()
+    };
+    assert_eq!(capacity("--cache_uri=3M"), "3.00 MB");
+    let named = "--cache_uri=capacity=5M;num_shard_bits=2;strict_capacity_limit=true";
+    assert_eq!(capacity(named), "5.00 MB");
+    assert!(capacity("--cache_size=0 --cache_uri=3M").starts_with("0."));
+    for (text, status) in [
+        ("null", "OK"),
+        ("lru_cache://", "OK"),
+        ("capacity=1M;num_shard_bits=20", "OK"),
+        ("id=LRUCache;capacity=1M", "Invalid argument: Unrecognized option: .id"),
+        ("HyperClockCache", "Invalid argument: Error parsing capacity: "),
+    ] {
+        let error = db_bench(dir.path(), &format!("{FILL} --cache_uri={text}")).bad();
+        let words = format!("No  cache registered matching string: {text} status={status}");
+        assert!(error.contains(&words), "{error}");
+    }
+}

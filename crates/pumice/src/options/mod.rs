@@ -9,7 +9,7 @@
 //! | `objects`, `closures` | comparing objects without text form; operators from closures |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
 //! | `collectors`, `filter_factory` | collectors of table properties; filters made for each job |
-//! | `text` | escapes and `name=value;` maps |
+//! | `text`, `cache_text` | escapes and `name=value;` maps; caches by text |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
 //! | `requests` | what callers pass with a request |
@@ -25,6 +25,7 @@
 
 pub mod block_based;
 mod budget;
+mod cache_text;
 mod cache_usage;
 pub mod cf_options;
 mod closures;
@@ -67,6 +68,7 @@ use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
 pub use budget::Budget;
+pub use cache_text::cache_from_text;
 pub use cf_options::ColumnFamilyOptions;
 pub(crate) use cf_options::MAX_LEVELS;
 pub use closures::filter_of;

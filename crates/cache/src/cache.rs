@@ -17,6 +17,7 @@ use crate::handle::{Handle, Ref};
 use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
 use crate::memory;
+use crate::simulation::Simulation;
 
 /// A cache of this many bytes is a large one.
 const LARGE_BYTES: usize = 16 << 20;
@@ -49,8 +50,12 @@ impl CacheOptions {
 }
 
 /// A concurrent cache of `V`s. See the head of the crate.
+///
+/// What every lookup needs is first, in one cache line.
+#[repr(C)]
 pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<HashTable<V>>,
+    simulation: Option<Box<Simulation>>,
     pub(crate) strict: bool,
     next_id: AtomicU64,
     admission: Admission,
@@ -74,12 +79,23 @@ impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
 impl<V: Send + Sync + 'static> Cache<V> {
     /// An empty cache.
     pub fn new(options: CacheOptions) -> Arc<Self> {
+        Self::with(options, None)
+    }
+
+    /// An empty cache that also counts the hits that one of `capacity` bytes would have had.
+    pub fn simulating(options: CacheOptions, capacity: usize) -> Arc<Self> {
+        let simulated = CacheOptions { capacity, strict_capacity_limit: false, ..options };
+        Self::with(options, Some(Box::new(Simulation::new(simulated))))
+    }
+
+    fn with(options: CacheOptions, simulation: Option<Box<Simulation>>) -> Arc<Self> {
         let charge = match options.estimated_entry_charge {
             0 => ESTIMATED_ENTRY_CHARGE,
             given => given,
         };
         Arc::new(Cache {
             table: HashTable::new(options.capacity, options.capacity / charge),
+            simulation,
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
             admission: Admission::new(),
@@ -117,11 +133,24 @@ impl<V: Send + Sync + 'static> Cache<V> {
         if !table.is_full(charge) {
             return true;
         }
-        if charge > table.capacity() {
-            return self.strict;
+        let admitted = match charge > table.capacity() {
+            true => self.strict,
+            false => {
+                let (hash, share) = (key.hash(), self.admission.of(priority));
+                share.decide(hash, || table.note_miss(hash, priority))
+            }
+        };
+        if let Some(simulation) = self.simulation().filter(|_| !admitted) {
+            simulation.add(*key, charge, priority);
         }
-        let hash = key.hash();
-        self.admission.of(priority).decide(hash, || table.note_miss(hash, priority))
+        admitted
+    }
+
+    /// The simulated cache, if there is one. Who looks up entries for readers tells it of each
+    /// lookup; insertions and erasures are passed on to it.
+    #[inline]
+    pub fn simulation(&self) -> Option<&Simulation> {
+        self.simulation.as_deref()
     }
 
     /// Stores `value` under `key`, replacing any existing entry, and pins it.
@@ -140,6 +169,9 @@ impl<V: Send + Sync + 'static> Cache<V> {
         charge: usize,
         priority: Priority,
     ) -> Result<Handle<V>> {
+        if let Some(simulation) = self.simulation() {
+            simulation.add(key, charge, priority);
+        }
         let table = self.table();
         if !table.charge(charge, self.strict) {
             return Err(full());
@@ -157,10 +189,16 @@ impl<V: Send + Sync + 'static> Cache<V> {
 
     /// Removes the entry under `key`; existing pins stay valid. True if there was one.
     pub fn erase(&self, key: &CacheKey) -> bool {
+        if let Some(simulation) = self.simulation() {
+            simulation.erase(key);
+        }
         self.table().erase(*key)
     }
     /// Removes every entry that can be found.
     pub fn erase_all(&self) {
+        if let Some(simulation) = self.simulation() {
+            simulation.erase_all();
+        }
         self.table().erase_all();
         memory::trim();
     }

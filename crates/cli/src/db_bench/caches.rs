@@ -16,7 +16,11 @@ use super::flags::Flags;
 /// A kind of cache that is not known, a number of shards that no cache has, or a text that stands
 /// for no cache.
 pub fn block_cache(flags: &Flags) -> Result<Arc<BlockCache>, String> {
-    Ok(BlockCache::new(block_cache_options(flags)?))
+    let options = block_cache_options(flags)?;
+    Ok(match usize::try_from(flags.simcache_size) {
+        Ok(simulated) => BlockCache::simulating(options, simulated),
+        Err(_) => BlockCache::new(options),
+    })
 }
 
 fn block_cache_options(flags: &Flags) -> Result<CacheOptions, String> {

@@ -383,6 +383,8 @@ flag_table! {
     cache_uri: String = "",
         "The block cache by text, in place of cache_size and cache_type: bytes, or \
         capacity=64M;strict_capacity_limit=true with RocksDB's names";
+    simcache_size: i64 = -1,
+        "Also count the hits that a block cache of this many bytes would have had; below 0: no";
     charge_compression_dictionary_building_buffer: bool = false,
         "Charge data blocks that wait for a dictionary to the block cache";
     charge_filter_construction: bool = false,

@@ -320,6 +320,11 @@ impl Engine for Pumice {
     fn statistics(&self) -> Option<String> {
         self.options.db.statistics.as_ref().map(|statistics| statistics.to_string())
     }
+
+    fn simulated_cache(&self) -> Option<String> {
+        let cache = self.options.cf.table_factory.block_cache.as_ref()?;
+        Some(cache.simulation()?.to_string())
+    }
 }
 
 /// An open database.

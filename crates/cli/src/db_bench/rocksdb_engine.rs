@@ -55,6 +55,7 @@ impl RocksDb {
             ("user_timestamp_size", flags.user_timestamp_size > 0),
             ("report_file_operations", flags.report_file_operations),
             ("cache_uri", !flags.cache_uri.is_empty()),
+            ("simcache_size", flags.simcache_size >= 0),
             ("cost_write_buffer_to_cache", flags.cost_write_buffer_to_cache),
             (
                 "charge_compression_dictionary_building_buffer",

@@ -55,7 +55,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("read_cache_path", "", "persistent caches"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
-    ("simcache_size", "-1", "simulated caches"),
     ("simulate_hdd", "false", "simulated devices"),
     ("simulate_hybrid_fs_file", "", "simulated devices"),
     ("thread_status_per_interval", "0", "the status of threads"),

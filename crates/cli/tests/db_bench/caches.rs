@@ -58,3 +58,47 @@ fn a_cache_is_described_by_text() {
         assert!(error.contains(&words), "{error}");
     }
 }
+
+/// A simulated cache that has room for everything misses each block once; one without room hits
+/// none. Its report is RocksDB's, and its counts are those of the statistics.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn a_simulated_cache_counts_its_hits() {
+    let dir = tempfile::tempdir().unwrap();
+    let counts = |flags: &str| {
+        let out = db_bench(dir.path(), &format!("{FILL} --statistics {flags}")).good();
+        let (_, report) = out.split_once("\nSIMULATOR CACHE STATISTICS:\n").unwrap();
+        let words: Vec<&str> = report.split_whitespace().collect();
+        let [
+            "SimCache",
+            "MISSes:",
+            misses,
+            "SimCache",
+            "HITs:",
+            hits,
+            "SimCache",
+            "HITRATE:",
+            rate,
+        ] = words[..]
+        else {
+            panic!("{report}");
+        };
+        for (name, count) in [("miss", misses), ("hit", hits)] {
+            let line = format!("rocksdb.sim.block.cache.{name} COUNT : {count}\n");
+            assert!(out.contains(&line), "{line}{out}");
+        }
+        let [misses, hits]: [u64; 2] = [misses, hits].map(|count| count.parse().unwrap());
+        let percent = hits as f64 * 100.0 / (hits + misses) as f64;
+        assert!((rate.parse::<f64>().unwrap() - percent).abs() < 0.01, "{rate} {percent}");
+        (misses, hits)
+    };
+    // 3000 values of 100 bytes are in some 90 blocks of 4 KiB.
+    for real in ["--cache_size=10000", "--cache_size=10000000"] {
+        let (misses, hits) = counts(&format!("{real} --simcache_size=10000000"));
+        assert!((70..130).contains(&misses) && misses + hits == 3000, "{misses} {hits}");
+        let (misses, hits) = counts(&format!("{real} --simcache_size=0"));
+        assert_eq!((misses, hits), (3000, 0));
+    }
+    let out = db_bench(dir.path(), FILL).good();
+    assert!(!out.contains("SIMULATOR"), "{out}");
+}

@@ -18,7 +18,7 @@ use pumice_table::{CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced
 use crate::blob::record_key::RecordKey;
 use crate::callbacks::key_forms::KeyForms;
 use crate::read::pinned::PinnedSlice;
-use crate::stats::{HistogramKind, Record, Ticker};
+use crate::stats::{HistogramKind, Record, Ticker, simulated};
 use crate::version::charges::BlobCache;
 use crate::version::table_cache::TableCache;
 
@@ -151,7 +151,12 @@ impl BlobSource<'_> {
         let Some((cache, at)) = self.tables.blob_cache(index.file, index.offset) else {
             return self.read(&place, key, index).map(PinnedSlice::owned);
         };
-        if let Some(hit) = cache.lookup_owned(&at) {
+        let found = cache.lookup_owned(&at);
+        if let Some(simulation) = cache.simulation() {
+            let cached = found.as_ref().map(|value| (value.charge(), Priority::Bottom));
+            self.tables.statistics().tick(simulated(simulation.look_up(&at, cached)));
+        }
+        if let Some(hit) = found {
             let hit = self.hit(hit);
             // An index into a table may have another length: the place alone is not the value.
             if !index.in_table || hit.len() as u64 == index.size {

@@ -4,17 +4,20 @@
 //! which owns one count of it (head of `hash_table`).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use pumice_base::{Error, ErrorKind, Result, SubCode};
+use pumice_port::sync::Mutex;
 
 use crate::admission::Admission;
+use crate::charge::{Charges, UsageCharge};
 use crate::entry_stats::{Collector, EntryStats, RoleSum, StatsAge};
 use crate::handle::{Handle, Ref};
 use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
 use crate::memory;
+use crate::simulation::Simulation;
 
 /// A cache of this many bytes is a large one.
 const LARGE_BYTES: usize = 16 << 20;
@@ -47,12 +50,19 @@ impl CacheOptions {
 }
 
 /// A concurrent cache of `V`s. See the head of the crate.
+///
+/// What every lookup needs is first, in one cache line.
+#[repr(C)]
 pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<HashTable<V>>,
-    strict: bool,
+    simulation: Option<Box<Simulation>>,
+    pub(crate) strict: bool,
     next_id: AtomicU64,
     admission: Admission,
     collector: Collector,
+    pub(crate) charges: Charges,
+    /// What charges the usage of this cache to others.
+    pub(crate) charged_to: Mutex<Vec<Weak<UsageCharge<V>>>>,
 }
 
 // SAFETY: the table is atomics and values that are Send and Sync.
@@ -69,16 +79,29 @@ impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
 impl<V: Send + Sync + 'static> Cache<V> {
     /// An empty cache.
     pub fn new(options: CacheOptions) -> Arc<Self> {
+        Self::with(options, None)
+    }
+
+    /// An empty cache that also counts the hits that one of `capacity` bytes would have had.
+    pub fn simulating(options: CacheOptions, capacity: usize) -> Arc<Self> {
+        let simulated = CacheOptions { capacity, strict_capacity_limit: false, ..options };
+        Self::with(options, Some(Box::new(Simulation::new(simulated))))
+    }
+
+    fn with(options: CacheOptions, simulation: Option<Box<Simulation>>) -> Arc<Self> {
         let charge = match options.estimated_entry_charge {
             0 => ESTIMATED_ENTRY_CHARGE,
             given => given,
         };
         Arc::new(Cache {
             table: HashTable::new(options.capacity, options.capacity / charge),
+            simulation,
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
             admission: Admission::new(),
             collector: Collector::default(),
+            charges: Charges::default(),
+            charged_to: Mutex::default(),
         })
     }
 
@@ -110,11 +133,24 @@ impl<V: Send + Sync + 'static> Cache<V> {
         if !table.is_full(charge) {
             return true;
         }
-        if charge > table.capacity() {
-            return self.strict;
+        let admitted = match charge > table.capacity() {
+            true => self.strict,
+            false => {
+                let (hash, share) = (key.hash(), self.admission.of(priority));
+                share.decide(hash, || table.note_miss(hash, priority))
+            }
+        };
+        if let Some(simulation) = self.simulation().filter(|_| !admitted) {
+            simulation.add(*key, charge, priority);
         }
-        let hash = key.hash();
-        self.admission.of(priority).decide(hash, || table.note_miss(hash, priority))
+        admitted
+    }
+
+    /// The simulated cache, if there is one. Who looks up entries for readers tells it of each
+    /// lookup; insertions and erasures are passed on to it.
+    #[inline]
+    pub fn simulation(&self) -> Option<&Simulation> {
+        self.simulation.as_deref()
     }
 
     /// Stores `value` under `key`, replacing any existing entry, and pins it.
@@ -133,6 +169,9 @@ impl<V: Send + Sync + 'static> Cache<V> {
         charge: usize,
         priority: Priority,
     ) -> Result<Handle<V>> {
+        if let Some(simulation) = self.simulation() {
+            simulation.add(key, charge, priority);
+        }
         let table = self.table();
         if !table.charge(charge, self.strict) {
             return Err(full());
@@ -150,10 +189,16 @@ impl<V: Send + Sync + 'static> Cache<V> {
 
     /// Removes the entry under `key`; existing pins stay valid. True if there was one.
     pub fn erase(&self, key: &CacheKey) -> bool {
+        if let Some(simulation) = self.simulation() {
+            simulation.erase(key);
+        }
         self.table().erase(*key)
     }
     /// Removes every entry that can be found.
     pub fn erase_all(&self) {
+        if let Some(simulation) = self.simulation() {
+            simulation.erase_all();
+        }
         self.table().erase_all();
         memory::trim();
     }
@@ -218,6 +263,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             });
             EntryStats {
                 roles: sums,
+                charges: self.charges.sums(),
                 capacity: self.capacity() as u64,
                 usage: self.usage() as u64,
                 table_len: self.table_len() as u64,
@@ -231,25 +277,6 @@ impl<V: Send + Sync + 'static> Cache<V> {
     #[cfg(test)]
     pub(crate) fn collector(&self) -> &Collector {
         &self.collector
-    }
-
-    /// Charges `charge` bytes of memory held elsewhere, whether or not they fit, until the result
-    /// is dropped.
-    pub fn reserve(self: &Arc<Self>, charge: usize) -> Reservation<V> {
-        let granted = self.table().reserve(charge, false);
-        debug_assert!(granted, "only a strict charge can fail");
-        Reservation { cache: Arc::clone(self), charge }
-    }
-
-    /// As [`Cache::reserve`], but fails like `insert` under `strict_capacity_limit`.
-    ///
-    /// # Errors
-    /// `Aborted` with subcode `MemoryLimit`.
-    pub fn try_reserve(self: &Arc<Self>, charge: usize) -> Result<Reservation<V>> {
-        if !self.table().reserve(charge, self.strict) {
-            return Err(full());
-        }
-        Ok(Reservation { cache: Arc::clone(self), charge })
     }
 
     /// Sum of all slots' displacement counts.
@@ -273,45 +300,8 @@ impl<V: Send + Sync + 'static> Drop for Cache<V> {
     }
 }
 
-fn full() -> Error {
+pub(crate) fn full() -> Error {
     // The text users of strict_capacity_limit know from RocksDB.
     Error::new(ErrorKind::Aborted, "Insert failed due to LRU cache being full.")
         .with_subcode(SubCode::MemoryLimit)
-}
-
-/// Bytes charged to a cache for memory held elsewhere. Dropping it ends the charge.
-pub struct Reservation<V: Send + Sync + 'static> {
-    cache: Arc<Cache<V>>,
-    charge: usize,
-}
-
-impl<V: Send + Sync + 'static> Reservation<V> {
-    /// The bytes.
-    pub fn charge(&self) -> usize {
-        self.charge
-    }
-}
-
-impl<V: Send + Sync + 'static> Drop for Reservation<V> {
-    fn drop(&mut self) {
-        self.cache.table().unreserve(self.charge);
-    }
-}
-
-/// Something that memory held elsewhere can be charged to: a cache of any type.
-pub trait MemoryAccount: Send + Sync {
-    /// Charges `bytes`, whether or not they fit.
-    fn charge(&self, bytes: usize);
-    /// Takes back `bytes` charged before.
-    fn discharge(&self, bytes: usize);
-}
-
-impl<V: Send + Sync + 'static> MemoryAccount for Cache<V> {
-    fn charge(&self, bytes: usize) {
-        let granted = self.table().reserve(bytes, false);
-        debug_assert!(granted, "only a strict charge can fail");
-    }
-    fn discharge(&self, bytes: usize) {
-        self.table().unreserve(bytes);
-    }
 }

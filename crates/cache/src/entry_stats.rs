@@ -9,6 +9,8 @@
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
+use crate::charge::ChargedRole;
+
 /// How old kept sums may be. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsAge {
@@ -39,6 +41,8 @@ pub struct RoleSum {
 pub struct EntryStats {
     /// Sums by number of the role.
     pub roles: Vec<RoleSum>,
+    /// Memory charged to the cache, by [`ChargedRole`].
+    pub charges: [RoleSum; ChargedRole::ALL.len()],
     /// Bytes that entries may be charged.
     pub capacity: u64,
     /// Bytes that are charged.

@@ -7,7 +7,8 @@
 //! Layers: `slot` (one entry and its life cycle) < `slot_array` (the memory of slots) <
 //! `hash_table` (probing, eviction, accounting) with `growth` (how many slots are in use) and
 //! `moves` (entries that go to new ones) < `handle` (pins as Rust values) < [`Cache`]. `memory` has
-//! the bytes of cached blocks.
+//! the bytes of cached blocks, `charge` what is held elsewhere and charged to a cache,
+//! `simulation` the keys of a cache of another capacity.
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
 //! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots
@@ -15,11 +16,13 @@
 //! is there, and `for_each` may meet one twice or not at all. There is no
 //! order between entries of one priority beyond the clock's countdown.
 //!
-//! Thread safety: everything is `Send + Sync`. Nothing blocks, except `Cache::entry_stats`.
+//! Thread safety: everything is `Send + Sync`. Nothing blocks, except `Cache::entry_stats` and
+//! [`UsageCharge`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod admission;
 mod cache;
+mod charge;
 mod entry_stats;
 mod growth;
 mod handle;
@@ -27,14 +30,17 @@ mod hash_table;
 mod key;
 mod memory;
 mod moves;
+mod simulation;
 mod slot;
 mod slot_array;
 
-pub use cache::{Cache, CacheOptions, MemoryAccount, Reservation};
+pub use cache::{Cache, CacheOptions};
+pub use charge::{ChargedRole, MemoryAccount, Reservation, UsageCharge};
 pub use entry_stats::{EntryStats, RoleSum, StatsAge};
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};
 pub use memory::BlockBytes;
+pub use simulation::Simulation;
 
 #[cfg(test)]
 mod tests;

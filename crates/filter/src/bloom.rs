@@ -14,7 +14,7 @@ use crate::dedup::KeyHashes;
 use crate::reader::FilterReader;
 use crate::settings::FilterBuildSettings;
 use crate::size_class::RateBalance;
-use crate::{METADATA_LEN, parts, rates, size_class, verify};
+use crate::{Hold, METADATA_LEN, parts, rates, size_class, verify};
 
 /// The largest data length; line numbers are 32-bit.
 const MAX_DATA: u64 = 0xffff_ffc0;
@@ -130,10 +130,16 @@ impl BloomBuilder {
     /// `Corruption` if memory has changed since an entry was added and `detect_corruption` is set;
     /// the entries are gone then too.
     pub fn finish(&mut self) -> Result<Vec<u8>> {
+        self.finish_within(&mut |_| true)
+    }
+
+    /// As [`crate::FilterBuilder::finish_within`]; nothing depends on the answer.
+    pub(crate) fn finish_within(&mut self, hold: Hold<'_>) -> Result<Vec<u8>> {
         if self.hashes.is_empty() {
             return Ok(Vec::new());
         }
         let (data_len, probes) = self.shape();
+        hold(data_len + METADATA_LEN + sorting_bytes(data_len / LINE, &self.hashes));
         let mut filter = vec![0; data_len + METADATA_LEN];
         let (lines, metadata) = filter.as_chunks_mut::<LINE>();
         set_all(lines, &self.hashes, probes);
@@ -172,6 +178,21 @@ const CACHED_LINES: usize = 1 << 14;
 /// Lines of a part of a larger filter.
 const LOG2_PART_LINES: u32 = 12;
 
+/// How many hashes of a filter of more lines are sorted at once, and into how many parts.
+fn sorting(lines: usize, hashes: &KeyHashes<u64>) -> (usize, usize) {
+    // Several hashes of each line at once, whatever the size; the copy is a part of the hashes.
+    ((hashes.len() / 4).clamp(1 << 18, 1 << 20), lines.div_ceil(1 << LOG2_PART_LINES))
+}
+
+/// What sorting takes.
+fn sorting_bytes(lines: usize, hashes: &KeyHashes<u64>) -> usize {
+    if lines <= CACHED_LINES {
+        return 0;
+    }
+    let (at_once, parts) = sorting(lines, hashes);
+    parts::bytes(hashes, at_once, parts)
+}
+
 /// Sets the bits of all hashes. The iterations are independent, so the processor overlaps the
 /// misses on the lines as long as there are few.
 fn set_all(lines: &mut [[u8; LINE]], hashes: &KeyHashes<u64>, probes: u8) {
@@ -179,10 +200,8 @@ fn set_all(lines: &mut [[u8; LINE]], hashes: &KeyHashes<u64>, probes: u8) {
         return hashes.chunks().for_each(|hashes| set_each(lines, hashes, probes));
     }
     let count = lines.len() as u32;
-    let parts = lines.len().div_ceil(1 << LOG2_PART_LINES);
+    let (at_once, parts) = sorting(lines.len(), hashes);
     let part_of = |hash: u64| line_of(hash, count) >> LOG2_PART_LINES;
-    // Several hashes of each line at once, whatever the size; the copy is a part of the hashes.
-    let at_once = (hashes.len() / 4).clamp(1 << 18, 1 << 20);
     let all = parts::visit_by_part(hashes, at_once, parts, part_of, |sorted| {
         set_each(lines, sorted, probes);
         true

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use pumice_base::Result;
 use pumice_base::hash::hash64;
 
+use crate::Hold;
 use crate::bloom::BloomBuilder;
 use crate::legacy::LegacyBloomBuilder;
 use crate::ribbon::RibbonBuilder;
@@ -143,6 +144,21 @@ impl FilterBuilder {
     /// [`crate::ALWAYS_TRUE`] is the filter that stays right.
     pub fn finish(&mut self) -> Result<Vec<u8>> {
         each!(self, builder => builder.finish())
+    }
+
+    /// As [`FilterBuilder::finish`], for a caller that accounts for memory: `hold` is told how many
+    /// bytes are about to be held besides those of [`FilterBuilder::memory_bytes`], and answers
+    /// whether they may be. Only what a Ribbon filter takes more than a Bloom filter is given up,
+    /// and a Bloom filter is built. Not called for filters of formats up to 4.
+    ///
+    /// # Errors
+    /// As [`FilterBuilder::finish`].
+    pub fn finish_within(&mut self, hold: Hold<'_>) -> Result<Vec<u8>> {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.finish_within(hold),
+            FilterBuilder::Ribbon(builder) => builder.finish_within(hold),
+            FilterBuilder::Legacy(builder) => builder.finish(),
+        }
     }
 
     /// From now on sizes are balanced with those of all builders that use `balance`

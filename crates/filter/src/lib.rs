@@ -42,5 +42,8 @@ pub use size_class::RateBalance;
 /// Bytes after the data of every filter that say how to read it.
 pub(crate) const METADATA_LEN: usize = 5;
 
+/// Asked before memory is taken; see [`FilterBuilder::finish_within`].
+pub type Hold<'a> = &'a mut dyn FnMut(usize) -> bool;
+
 /// A filter that matches every key, for where none could be built.
 pub const ALWAYS_TRUE: [u8; 6] = [0; 6];

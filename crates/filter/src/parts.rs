@@ -8,6 +8,17 @@
 
 use crate::dedup::KeyHashes;
 
+/// Bytes that [`visit_by_part`] takes.
+pub(crate) fn bytes(hashes: &KeyHashes<u64>, at_once: usize, parts: usize) -> usize {
+    (sorted_len(hashes, at_once) + parts) * size_of::<u64>()
+}
+
+/// Most hashes that are sorted at once: whole chunks.
+fn sorted_len(hashes: &KeyHashes<u64>, at_once: usize) -> usize {
+    let longest = hashes.chunks().next().map_or(1, |chunk| chunk.len().max(1));
+    hashes.len().min(at_once.next_multiple_of(longest))
+}
+
 /// Calls `visit` with all of `hashes`, about `at_once` at a time, sorted by `part_of`, which is
 /// below `parts`; until `visit` returns false. Returns whether it never did.
 ///
@@ -22,7 +33,7 @@ pub(crate) fn visit_by_part(
 ) -> bool {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
     let longest = chunks.first().map_or(1, |chunk| chunk.len().max(1));
-    let mut sorted = vec![0; hashes.len().min(at_once.next_multiple_of(longest))];
+    let mut sorted = vec![0; sorted_len(hashes, at_once)];
     let mut ends = vec![0; parts];
     chunks.chunks(at_once.div_ceil(longest)).all(|chunks| {
         ends.fill(0);

@@ -209,6 +209,32 @@ fn keys_with_prefixes() {
     }
 }
 
+/// What a builder is going to hold is asked for before: equations of 20 bytes a slot, then the
+/// filter besides. Without the equations it is a Bloom filter, byte for byte.
+#[test]
+fn equations_are_given_up_where_they_may_not_be_held() {
+    const KEYS: u64 = 5000;
+    let build = |policy: FilterPolicy, most: usize| {
+        let mut builder = policy.builder(&format(5)).unwrap();
+        (0..KEYS).for_each(|i| builder.add_key(&key(i)));
+        let mut asked = Vec::new();
+        let filter = builder.finish_within(&mut |bytes| {
+            asked.push(bytes);
+            bytes <= most
+        });
+        (filter.unwrap(), asked)
+    };
+    let (bloom, asked) = build(FilterPolicy::bloom(10.0), 0);
+    assert_eq!(asked, [bloom.len()]);
+    let (ribbon, asked) = build(FilterPolicy::ribbon(10.0, -1), usize::MAX);
+    assert!(ribbon.len() * 4 < bloom.len() * 3);
+    let equations = asked[0];
+    assert!(equations.is_multiple_of(20) && equations / 20 > KEYS as usize, "{equations}");
+    assert_eq!(asked, [equations, equations + ribbon.len()]);
+    let (refused, asked) = build(FilterPolicy::ribbon(10.0, -1), equations - 1);
+    assert_eq!((&refused, asked), (&bloom, vec![equations, bloom.len()]));
+}
+
 /// A filter larger than the cache is built by parts: every key is in it, and it equals the filter
 /// made one hash after another.
 #[test]

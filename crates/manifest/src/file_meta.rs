@@ -99,6 +99,27 @@ impl TableSlot {
     }
 }
 
+/// A place for what the floor above holds for as long as the metadata: the charge of its memory.
+#[derive(Default)]
+pub struct ChargeSlot(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl ChargeSlot {
+    /// Fills the slot with what `make` returns, unless it is full.
+    ///
+    /// # Errors
+    /// Of `make`.
+    pub fn try_fill<T: Any + Send + Sync, E>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(), E> {
+        if self.0.get().is_none() {
+            // If another was faster, this one is dropped.
+            self.0.set(Box::new(make()?)).ok();
+        }
+        Ok(())
+    }
+}
+
 /// One table file.
 #[derive(Default)]
 pub struct FileMetaData {
@@ -157,9 +178,19 @@ pub struct FileMetaData {
     pub compensated: AtomicU64,
     /// Runs when the file can no longer be read. A copy starts without an action.
     pub on_release: OnRelease,
+    /// What the memory of this metadata is charged to. A copy starts uncharged.
+    pub charge: ChargeSlot,
 }
 
 impl FileMetaData {
+    /// Bytes of memory that the metadata takes.
+    pub fn memory_bytes(&self) -> usize {
+        let keys = self.smallest.capacity() + self.largest.capacity();
+        let times = self.min_timestamp.capacity() + self.max_timestamp.capacity();
+        let checksum = self.file_checksum.capacity() + self.file_checksum_func_name.capacity();
+        size_of::<Self>() + keys + times + checksum
+    }
+
     /// `smallest` as a key.
     #[inline]
     pub fn smallest_key(&self) -> InternalKey<'_> {
@@ -287,6 +318,7 @@ impl Clone for FileMetaData {
             table: TableSlot::default(),
             compensated: AtomicU64::new(self.compensated.load(Ordering::Relaxed)),
             on_release: OnRelease::default(),
+            charge: ChargeSlot::default(),
         }
     }
 }

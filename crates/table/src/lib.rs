@@ -4,8 +4,8 @@
 //! `blob` has the format of blob files.
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
-//! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `trace`,
-//! `unique_id`, `data_block_hash`.
+//! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`,
+//! `trace`, `unique_id`, `data_block_hash`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -16,6 +16,7 @@
 
 pub mod blob;
 mod build;
+mod cache_usage;
 mod data_block_hash;
 pub mod dump;
 pub mod footer;
@@ -31,6 +32,7 @@ mod unique_id;
 
 pub use build::context::{TableBuildContext, TableReason};
 pub use build::{BuildStats, TableBuilder};
+pub use cache_usage::{CacheUsageOptions, Charged, over_memory_limit};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,

@@ -10,6 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::{Error, Result};
 use pumice_filter::FilterPolicy;
 
+use crate::cache_usage::CacheUsageOptions;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::read::cached_block::BlockCache;
 
@@ -159,6 +160,8 @@ pub struct TableOptions {
     pub prepopulate_block_cache: PrepopulateBlockCache,
     /// Measure how much of the data blocks is used, with a bit per this many bytes; 0 turns it off.
     pub read_amp_bytes_per_bit: u32,
+    /// Which memory outside of the cache is charged to it.
+    pub cache_usage_options: CacheUsageOptions,
     /// Data blocks in memory have a checksum, which each use compares.
     pub block_protection: bool,
 }
@@ -254,6 +257,7 @@ impl TableOptions {
         metadata_pinning: MetadataPinning::FALLBACK,
         prepopulate_block_cache: PrepopulateBlockCache::Disable,
         read_amp_bytes_per_bit: 0,
+        cache_usage_options: CacheUsageOptions::FALLBACK,
         block_protection: false,
     };
 

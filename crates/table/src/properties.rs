@@ -293,6 +293,17 @@ impl TableProperties {
         self.user_collected.get(name.as_bytes()).map(Vec::as_slice)
     }
 
+    /// Bytes that the texts and the collected properties take.
+    pub fn heap_bytes(&self) -> usize {
+        let texts = TEXTS.iter().map(|text| (text.get)(self).len()).sum::<usize>();
+        let collected = self
+            .user_collected
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + size_of::<(Vec<u8>, Vec<u8>)>());
+        let rest = self.column_family_name.len() + self.seqno_time_map.len();
+        texts + collected.sum::<usize>() + rest
+    }
+
     /// Records a collected property.
     pub fn collect(&mut self, name: &str, value: &[u8]) {
         self.user_collected.insert(name.as_bytes().to_vec(), value.to_vec());

@@ -15,6 +15,8 @@ pub trait TableStats: Send + Sync {
     fn cache_add(&self, _kind: BlockKind, _bytes: usize) {}
     /// The cache had no room for a block.
     fn cache_add_failed(&self) {}
+    /// A block was looked for in the simulated cache, which has it or not.
+    fn simulated(&self, _hit: bool) {}
     /// The filter said that a key is absent (BLOOM_FILTER_USEFUL).
     fn filter_useful(&self) {}
     /// The filter let a key through (BLOOM_FILTER_FULL_POSITIVE).

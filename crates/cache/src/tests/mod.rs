@@ -12,7 +12,9 @@ use pumice_base::random::Rng;
 use pumice_base::{ErrorKind, SubCode};
 use pumice_port::thread;
 
-use crate::{Cache, CacheKey, CacheOptions, Handle, MemoryAccount, Priority};
+use crate::{
+    Cache, CacheKey, CacheOptions, ChargedRole, Handle, MemoryAccount, Priority, StatsAge,
+};
 
 mod growth;
 
@@ -137,14 +139,16 @@ fn strict_capacity_limit_fails_inserts_while_all_is_pinned() {
         (0..10).map(|n| cache.insert(key(n), n, 1, Priority::Low).unwrap()).collect();
     let error = cache.insert(key(99), 99, 1, Priority::Low).err().unwrap();
     assert_eq!((error.kind(), error.subcode()), (ErrorKind::Aborted, SubCode::MemoryLimit));
-    assert!(cache.try_reserve(1).is_err());
+    assert!(cache.try_reserve(ChargedRole::FileMetadata, 1).is_err());
     assert_eq!((cache.usage(), cache.pinned_usage()), (10, 10));
     drop(pins);
     drop(cache.insert(key(99), 99, 1, Priority::Low).unwrap());
     assert!(cache.insert(key(100), 100, 11, Priority::Low).is_err(), "larger than the cache");
     assert_eq!(cache.usage(), 10);
-    let reservation = cache.try_reserve(10).unwrap();
+    let mut reservation = cache.try_reserve(ChargedRole::FileMetadata, 10).unwrap();
     assert_eq!((cache.occupancy(), reservation.charge()), (0, 10));
+    assert!(reservation.try_set(11).is_err());
+    assert_eq!((reservation.charge(), cache.usage()), (10, 10), "as it was");
 }
 
 #[pumice_test_macros::test]
@@ -203,7 +207,7 @@ fn reservations_and_capacity_changes_evict() {
     }
     // The clock's hand takes steps of four, so it may evict three more than asked for.
     let about = |usage: usize| assert!((usage - 3..=usage).contains(&cache.usage()), "{usage}");
-    let reservation = cache.reserve(60);
+    let reservation = cache.try_reserve(ChargedRole::FileMetadata, 60).unwrap();
     about(100);
     assert_eq!((cache.usage(), cache.pinned_usage()), (cache.occupancy() + 60, 60));
     cache.set_capacity(70);
@@ -217,6 +221,63 @@ fn reservations_and_capacity_changes_evict() {
     account.discharge(65);
     assert_eq!(cache.usage(), cache.occupancy());
     assert_ne!(cache.new_id(), cache.new_id());
+}
+
+/// What is charged is in the usage and, by its role, in the statistics; it goes with its owners.
+#[pumice_test_macros::test]
+fn charges_are_summed_by_role() {
+    let cache = new_cache::<u64>(1000, 1);
+    let sums = || {
+        let now = StatsAge { min_micros: 0, times_duration: 0 };
+        let stats = cache.entry_stats(now, 1, |_| 0);
+        assert_eq!(stats.usage, stats.charges.iter().map(|sum| sum.bytes).sum::<u64>());
+        stats.charges.map(|sum| (sum.entries, sum.bytes))
+    };
+    let mut filter = cache.try_reserve(ChargedRole::FilterConstruction, 70).unwrap();
+    let other = cache.try_reserve(ChargedRole::FilterConstruction, 5).unwrap();
+    let idle = cache.reservation(ChargedRole::FileMetadata);
+    MemoryAccount::charge(&*cache, 40);
+    MemoryAccount::charge(&*cache, 2);
+    assert_eq!(sums(), [(1, 42), (0, 0), (2, 75), (0, 0), (0, 0), (0, 0)]);
+    filter.try_set(30).unwrap();
+    assert_eq!((cache.charged_bytes(ChargedRole::FilterConstruction), cache.usage()), (35, 77));
+    filter.try_set(0).unwrap();
+    MemoryAccount::discharge(&*cache, 42);
+    assert_eq!(sums(), [(0, 0), (0, 0), (1, 5), (0, 0), (0, 0), (0, 0)]);
+    drop((filter, other, idle));
+    assert_eq!((sums(), cache.pinned_usage()), ([(0, 0); 6], 0));
+}
+
+/// The usage of a cache is charged once to each other cache, while somebody asks for it, and two
+/// caches that are charged to each other do not count what comes back.
+#[pumice_test_macros::test]
+fn the_usage_of_a_cache_is_charged_to_others() {
+    let [blobs, blocks, others] = [(); 3].map(|()| new_cache::<u64>(1000, 1));
+    drop(blobs.insert(key(1), 1, 10, Priority::Low).unwrap());
+    let charges = [(); 2].map(|()| blobs.charge_usage_to(&blocks));
+    assert!(Arc::ptr_eq(&charges[0], &charges[1]));
+    let other = blobs.charge_usage_to(&others);
+    drop(blobs.insert(key(2), 2, 30, Priority::Low).unwrap());
+    assert_eq!((blocks.usage(), others.usage()), (10, 10));
+    charges[1].refresh();
+    assert_eq!((blocks.usage(), others.usage()), (40, 10));
+    blobs.erase(&key(1));
+    other.refresh();
+    assert_eq!(others.usage(), 30);
+    let back = blocks.charge_usage_to(&blobs);
+    assert_eq!((blobs.usage(), blocks.usage()), (30, 40), "nothing of its own");
+    drop(blocks.insert(key(3), 3, 7, Priority::Low).unwrap());
+    for _ in 0..3 {
+        back.refresh();
+        charges[0].refresh();
+        assert_eq!((blobs.usage(), blocks.usage()), (37, 37));
+    }
+    drop((charges, other, back));
+    assert_eq!([&blobs, &blocks, &others].map(|cache| cache.usage()), [30, 7, 0]);
+    assert_eq!(blobs.charged_to.lock().iter().filter(|one| one.strong_count() > 0).count(), 0);
+    let again = blobs.charge_usage_to(&blocks);
+    assert_eq!((blocks.usage(), blobs.charged_to.lock().len()), (37, 1));
+    drop(again);
 }
 
 /// Threads look up, insert, erase and evict the same few keys; some pins live longer than others.

@@ -113,6 +113,9 @@ impl<'a, E: Engine> Driver<'a, E> {
         if self.flags.wants_statistics() {
             println!("STATISTICS:\n{}", self.engine.statistics().unwrap_or_default());
         }
+        if let Some(report) = self.engine.simulated_cache() {
+            println!("SIMULATOR CACHE STATISTICS:\n{report}");
+        }
         Ok(())
     }
 

@@ -131,6 +131,11 @@ pub trait Engine: Send + Sync + 'static {
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
+
+    /// The hits of the simulated block cache, if there is one.
+    fn simulated_cache(&self) -> Option<String> {
+        None
+    }
     /// The block cache's report on problems, in lines.
     fn cache_problems(&self) -> Result<String> {
         Err("Not implemented: this engine has no ReportProblems of its cache".into())

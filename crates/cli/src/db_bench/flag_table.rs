@@ -380,6 +380,18 @@ flag_table! {
     row_cache_size: i64 = 0, "Number of bytes to use as a cache of individual rows (0 = disabled)";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
+    cache_uri: String = "",
+        "The block cache by text, in place of cache_size and cache_type: bytes, or \
+        capacity=64M;strict_capacity_limit=true with RocksDB's names";
+    simcache_size: i64 = -1,
+        "Also count the hits that a block cache of this many bytes would have had; below 0: no";
+    charge_compression_dictionary_building_buffer: bool = false,
+        "Charge data blocks that wait for a dictionary to the block cache";
+    charge_filter_construction: bool = false,
+        "Charge filters under construction to the block cache";
+    charge_table_reader: bool = false, "Charge open tables to the block cache";
+    charge_file_metadata: bool = false, "Charge what is known of table files to the block cache";
+    charge_blob_cache: bool = false, "Charge the contents of the blob cache to the block cache";
     use_blob_cache: bool = false, "Use a cache of values in blob files";
     use_shared_block_and_blob_cache: bool = true, "The blob cache is the block cache";
     blob_cache_size: u64 = 8 << 20, "Number of bytes of a blob cache that is not the block cache";

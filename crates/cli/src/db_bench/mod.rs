@@ -8,6 +8,7 @@
 mod background_readers;
 mod backups;
 mod cache_report;
+mod caches;
 mod compact_level;
 pub mod counted_files;
 mod cpu_work;

@@ -5,6 +5,7 @@
 
 use super::backups;
 use super::cache_report;
+use super::caches;
 use super::counted_files::{CountedFiles, FileCounts};
 use super::engine::{self, Access, BenchDb, Engine, Result, TransactionKind};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
@@ -28,10 +29,8 @@ use pumice::{
     RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
     ThreadPools, WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
-use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
-use pumice_table::BlockCache;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -79,15 +78,6 @@ impl CompactionFilter for KeepFilter {
     }
 }
 
-/// The cache of values in blob files, beside the block cache `shared`.
-fn blob_cache(flags: &Flags, shared: &Arc<BlockCache>) -> Arc<BlockCache> {
-    if flags.use_shared_block_and_blob_cache {
-        return Arc::clone(shared);
-    }
-    let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
-    Cache::new(CacheOptions::new(bytes))
-}
-
 impl Pumice {
     /// Turns `flags` into options.
     ///
@@ -98,20 +88,17 @@ impl Pumice {
             true => from_flags(flags)?,
             false => from_file(&flags.options_file)?,
         };
-        if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
-            return Err(format!("cache_type {} is not supported yet", flags.cache_type));
-        }
-        // The cache has no shards: any number that RocksDB takes gives the same one.
-        engine_options::cache_shard_bits(flags)?;
-        let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
-        let cache = Cache::new(CacheOptions::new(cache_bytes));
+        let cache = caches::block_cache(flags)?;
         if flags.cost_write_buffer_to_cache {
             let limit = usize::try_from(options.db.db_write_buffer_size).unwrap_or(usize::MAX);
             let manager = WriteBufferManager::new(limit, Some(Arc::clone(&cache) as _), false);
             options.db.write_buffer_manager = Some(manager);
         }
-        options.cf.blob_cache = flags.use_blob_cache.then(|| blob_cache(flags, &cache));
+        options.cf.blob_cache = flags.use_blob_cache.then(|| caches::blob_cache(flags, &cache));
         options.cf.table_factory.block_cache = Some(cache);
+        if flags.options_file.as_os_str().is_empty() {
+            options.cf.table_factory.cache_usage_options = caches::charges(flags);
+        }
         if flags.use_uint64_comparator {
             if flags.key_size != 8 {
                 return Err("Using Uint64 comparator but key size is not 8.".into());
@@ -332,6 +319,11 @@ impl Engine for Pumice {
 
     fn statistics(&self) -> Option<String> {
         self.options.db.statistics.as_ref().map(|statistics| statistics.to_string())
+    }
+
+    fn simulated_cache(&self) -> Option<String> {
+        let cache = self.options.cf.table_factory.block_cache.as_ref()?;
+        Some(cache.simulation()?.to_string())
     }
 }
 

@@ -54,7 +54,17 @@ impl RocksDb {
             ("use_uint64_comparator", flags.use_uint64_comparator),
             ("user_timestamp_size", flags.user_timestamp_size > 0),
             ("report_file_operations", flags.report_file_operations),
+            ("cache_uri", !flags.cache_uri.is_empty()),
+            ("simcache_size", flags.simcache_size >= 0),
             ("cost_write_buffer_to_cache", flags.cost_write_buffer_to_cache),
+            (
+                "charge_compression_dictionary_building_buffer",
+                flags.charge_compression_dictionary_building_buffer,
+            ),
+            ("charge_filter_construction", flags.charge_filter_construction),
+            ("charge_table_reader", flags.charge_table_reader),
+            ("charge_file_metadata", flags.charge_file_metadata),
+            ("charge_blob_cache", flags.charge_blob_cache),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
         ];

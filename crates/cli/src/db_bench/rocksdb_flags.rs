@@ -43,12 +43,6 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("cache_uri", "", "caches by URI"),
-    ("charge_blob_cache", "false", "charging memory to the block cache"),
-    ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
-    ("charge_file_metadata", "false", "charging memory to the block cache"),
-    ("charge_filter_construction", "false", "charging memory to the block cache"),
-    ("charge_table_reader", "false", "charging memory to the block cache"),
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("enable_numa", "false", "NUMA"),
@@ -61,7 +55,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("read_cache_path", "", "persistent caches"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
-    ("simcache_size", "-1", "simulated caches"),
     ("simulate_hdd", "false", "simulated devices"),
     ("simulate_hybrid_fs_file", "", "simulated devices"),
     ("thread_status_per_interval", "0", "the status of threads"),

@@ -52,6 +52,13 @@ const VALUES: &[(&str, &[&str])] = &[
     ("block_protection_bytes_per_key", &["0", "1", "8"]),
     ("bottommost_compression", &["kDisableCompressionOption", "kNoCompression", "kZSTD"]),
     ("bottommost_compression_opts", &["{enabled=true;max_dict_bytes=4096;}", "{enabled=false;}"]),
+    (
+        "cache_usage_options",
+        &[
+            "{}",
+            "{FilterConstruction=kEnabled;BlockBasedTableReader=kEnabled;FileMetadata=kEnabled;}",
+        ],
+    ),
     ("checksum", &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]),
     ("compression_per_level", &["", "kNoCompression:kLZ4Compression:kZSTD"]),
     ("daily_offpeak_time_utc", &["", "00:00-23:59"]),

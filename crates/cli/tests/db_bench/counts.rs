@@ -19,7 +19,7 @@ fn assert_stated(page: &str, words: &str) {
 const ENGINE: &str = "the engine's option";
 
 /// Flags of RocksDB's that are refused when the command line is read.
-const REFUSED_FLAGS: usize = 31;
+const REFUSED_FLAGS: usize = 24;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {
@@ -185,7 +185,7 @@ fn defaults_of_missing_features_can_be_given() {
         dir.path(),
         "--benchmarks=fillseq --num=10 --transaction_db=false --row_cache_size=0 --use_blob_db=0 \
          --nouse_trie_index --trace_file= --cache_high_pri_pool_ratio=0.5 --async_io=true \
-         --multiread_batched --enable_blob_files=false --simcache_size=-1",
+         --multiread_batched --enable_blob_files=false --simulate_hdd=false",
     );
     let printed: Vec<&str> = run.err.lines().filter(|line| line.starts_with("WARNING")).collect();
     let words = "WARNING: without effect on Pumice: cache_high_pri_pool_ratio, \

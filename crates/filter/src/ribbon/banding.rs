@@ -26,6 +26,15 @@ pub(super) struct Banding {
 }
 
 impl Banding {
+    /// Bytes that [`Banding::solvable`] takes.
+    pub(super) fn bytes(hashes: &KeyHashes<u64>, slots: usize) -> usize {
+        let sorting = match slots <= CACHED_SLOTS {
+            true => 0,
+            false => parts::bytes(hashes, AT_ONCE, slots.div_ceil(1 << LOG2_PART_SLOTS)),
+        };
+        slots * (size_of::<u128>() + size_of::<u32>()) + sorting
+    }
+
     /// Tries the 256 seeds, `first_seed` and onward, until the equations of `hashes` can be solved
     /// with `slots` rows. The seed and the equations; `None` if no seed does.
     pub(super) fn solvable(

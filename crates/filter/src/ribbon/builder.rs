@@ -11,7 +11,7 @@ use crate::bloom::{self, BloomBuilder};
 use crate::dedup::KeyHashes;
 use crate::settings::FilterBuildSettings;
 use crate::size_class::RateBalance;
-use crate::{METADATA_LEN, rates};
+use crate::{Hold, METADATA_LEN, rates};
 
 /// Filters with fewer slots may be larger than Bloom filters.
 const SMALL_SLOTS: usize = 1024;
@@ -19,7 +19,8 @@ const SMALL_SLOTS: usize = 1024;
 /// Builds one filter after another from key hashes (`pumice_base::hash::hash64`).
 ///
 /// RocksDB's choices: a Bloom filter is written instead for more than 950 million entries, where
-/// it is smaller (only below 1024 slots) and if no seed of 256 makes the equations solvable.
+/// it is smaller (only below 1024 slots), if no seed of 256 makes the equations solvable, and if
+/// there is no memory for them ([`crate::FilterBuilder::finish_within`]).
 ///
 /// Thread safety: one owner. While a filter is built it takes 20 bytes a slot besides the hashes.
 #[derive(Clone, Debug)]
@@ -95,13 +96,23 @@ impl RibbonBuilder {
     /// # Errors
     /// As [`BloomBuilder::finish`].
     pub fn finish(&mut self) -> Result<Vec<u8>> {
+        self.finish_within(&mut |_| true)
+    }
+
+    /// As [`crate::FilterBuilder::finish_within`]: a Bloom filter is built where the equations may
+    /// not be held.
+    pub(crate) fn finish_within(&mut self, hold: Hold<'_>) -> Result<Vec<u8>> {
         let hashes = self.hashes();
         let (Some(first), Some((slots, data_len))) = (hashes.first(), self.shape(hashes.len()))
         else {
-            return self.bloom.finish();
+            return self.bloom.finish_within(hold);
         };
+        let equations = Banding::bytes(hashes, slots);
+        if !hold(equations) {
+            return self.bloom.finish_within(hold);
+        }
         let Some((seed, banding)) = Banding::solvable(hashes, slots, first as u8) else {
-            return self.bloom.finish();
+            return self.bloom.finish_within(hold);
         };
         let blocks = slots / ROWS;
         let data_len = if self.bloom.optimizes_for_memory() {
@@ -109,6 +120,7 @@ impl RibbonBuilder {
         } else {
             data_len
         };
+        hold(equations + data_len + METADATA_LEN);
         let mut filter = vec![0; data_len + METADATA_LEN];
         let layout = Layout::new(blocks, data_len / WORD);
         solve::back_substitute(&banding, &layout, &mut filter[..data_len]);

@@ -42,6 +42,7 @@ use crate::state::{CfMap, DbState, Files};
 use crate::stats::db_stats::DbStats;
 use crate::stats::{Logger, StatsHistory, TableBuilds};
 use crate::trace::Traces;
+use crate::version::charges::charge_metadata;
 use crate::version::family::{CfData, new_memtable};
 use crate::version::identity::new_session_id;
 use crate::version::super_version::SuperVersion;
@@ -269,6 +270,7 @@ pub(crate) fn new_family_state(
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
     let version = family.version;
+    charge_metadata(&table_options, &version)?;
     let first = Arc::new(SuperVersion {
         mem: Arc::clone(&mem),
         imm: Vec::new(),

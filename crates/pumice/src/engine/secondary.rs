@@ -38,6 +38,7 @@ use crate::recovery::manifest_tail::ManifestTail;
 use crate::recovery::version_recovery::{RecordedOrder, RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
+use crate::version::charges::charge_metadata;
 use crate::version::family::{CfData, new_memtable};
 
 /// How far the primary has been followed. See the module head.
@@ -338,6 +339,11 @@ impl Follower {
         if versions.db_id.as_ref().is_some_and(|id| *id != db.dir.db_id) {
             let text = format!("{}: there is another database now", db.dir.path.display());
             return Err(Error::corruption(text));
+        }
+        for (id, family) in &self.prepared.families {
+            if let Some(found) = versions.families.get(id) {
+                charge_metadata(&family.data.table_options(), &found.version)?;
+            }
         }
         self.take(versions);
         Ok(())

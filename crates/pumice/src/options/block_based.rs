@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
-    BlockCache, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
+    BlockCache, CacheUsageOptions, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
     PrepopulateBlockCache, TableOptions,
 };
 
@@ -145,6 +145,11 @@ option_table! {
         /// flushes, or those of flushes and compactions.
         prepopulate_block_cache: PrepopulateBlockCache = TABLE.prepopulate_block_cache,
             mutable, saved => "option_effects::what_is_flushed_is_in_the_block_cache";
+        /// Which memory outside of the block cache is charged to it: data blocks that wait for a
+        /// dictionary (kFallback: charged), filters under construction, open tables, metadata of
+        /// files, the blob cache (kFallback: not charged). RocksDB has no text form of it.
+        cache_usage_options: CacheUsageOptions = TABLE.cache_usage_options, mutable, unsaved
+            => "charges::open_tables_are_charged";
         /// With statistics: measure how much of the data blocks that are read is returned, with a
         /// bit for this many bytes; 0 measures nothing.
         read_amp_bytes_per_bit: u32 = TABLE.read_amp_bytes_per_bit, mutable, saved
@@ -169,8 +174,6 @@ option_table! {
     unsupported {
         /// Alignment to larger units.
         "super_block_alignment_size" accepts ["0"];
-        /// Charging memory outside of the cache to it; memtables have `WriteBufferManager`.
-        "cache_usage_options" accepts ["", "{}"];
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
         /// Custom indexes.
@@ -223,6 +226,7 @@ impl BlockBasedTableOptions {
             detect_filter_construct_corruption: self.detect_filter_construct_corruption,
             prepopulate_block_cache: self.prepopulate_block_cache,
             read_amp_bytes_per_bit: self.read_amp_bytes_per_bit,
+            cache_usage_options: self.cache_usage_options,
             // An option of the column family.
             block_protection: false,
             max_block_bytes: TABLE.max_block_bytes,

@@ -9,13 +9,13 @@
 //! | `objects`, `closures` | comparing objects without text form; operators from closures |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
 //! | `collectors`, `filter_factory` | collectors of table properties; filters made for each job |
-//! | `text` | escapes and `name=value;` maps |
+//! | `text`, `cache_text` | escapes and `name=value;` maps; caches by text |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
 //! | `requests` | what callers pass with a request |
 //! | `codec` | which codec a file is written with |
 //! | `latest` | finding the OPTIONS file of a database |
-//! | `sanitize` | the values an open database works with |
+//! | `sanitize`, `cache_usage` | the values an open database works with; charges that cannot be |
 //! | `docs`, `printed` | the reference page; options as RocksDB prints them in its log |
 //! | `merge_operators` | built-in merge operators |
 //!
@@ -25,6 +25,8 @@
 
 pub mod block_based;
 mod budget;
+mod cache_text;
+mod cache_usage;
 pub mod cf_options;
 mod closures;
 pub(crate) mod codec;
@@ -66,6 +68,7 @@ use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
 pub use budget::Budget;
+pub use cache_text::cache_from_text;
 pub use cf_options::ColumnFamilyOptions;
 pub(crate) use cf_options::MAX_LEVELS;
 pub use closures::filter_of;
@@ -105,8 +108,8 @@ pub use wal_filter::{WalFilter, WalProcessing};
 pub use pumice_base::checksum::ChecksumType;
 pub use pumice_manifest::CompactionPri;
 pub use pumice_table::{
-    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
-    PrepopulateBlockCache,
+    CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
+    PinningTier, PrepopulateBlockCache,
 };
 pub use pumice_wal::WalRecoveryMode;
 

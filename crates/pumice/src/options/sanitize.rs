@@ -13,6 +13,7 @@ use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use pumice_wal::WalRecoveryMode;
 
 use super::block_based::{BLOCK_CACHE_BYTES, BlockBasedTableOptions, MIN_FORMAT_VERSION};
+use super::cache_usage;
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
 use super::enums::{BackgroundPolicy, CompactionStyle};
@@ -345,6 +346,7 @@ pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
         ));
     }
     table.to_table_options()?;
+    cache_usage::check(options, &table)?;
     check_codecs(options)
 }
 

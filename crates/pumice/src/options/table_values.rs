@@ -1,12 +1,13 @@
 //! Text forms of settings whose types live in other crates: kinds of index and of data block,
-//! pinning of metadata, prepopulation of the block cache, compaction priority.
+//! pinning of metadata, prepopulation of the block cache, charges to it, compaction priority.
 //!
 //! Thread safety: pure functions.
 
+use pumice_cache::ChargedRole;
 use pumice_manifest::CompactionPri;
 use pumice_table::{
-    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
-    PrepopulateBlockCache,
+    CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
+    PinningTier, PrepopulateBlockCache,
 };
 
 use super::value::{OptionValue, Refusal, members};
@@ -80,6 +81,48 @@ named_members! {
         Disable = "kDisable",
         FlushOnly = "kFlushOnly",
         FlushAndCompaction = "kFlushAndCompaction",
+    }
+}
+
+named_members! {
+    Charged {
+        Enabled = "kEnabled",
+        Disabled = "kDisabled",
+        Fallback = "kFallback",
+    }
+}
+
+/// `{FilterConstruction=kEnabled;FileMetadata=kFallback;...}`, by RocksDB's names of the roles.
+impl OptionValue for CacheUsageOptions {
+    const TYPE: &'static str = "CacheUsageOptions";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let mut usage = CacheUsageOptions::default();
+        usage.update(text)?;
+        Ok(usage)
+    }
+
+    fn format(&self) -> String {
+        let member = |(role, charged): &(ChargedRole, Charged)| {
+            format!("{}={};", role.name(), charged.format())
+        };
+        format!("{{{}}}", self.decisions().iter().map(member).collect::<String>())
+    }
+
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        for (name, value) in members(text)? {
+            match name.as_str() {
+                "CompressionDictionaryBuildingBuffer" => {
+                    self.compression_dictionary_building_buffer.update(&value)?;
+                }
+                "FilterConstruction" => self.filter_construction.update(&value)?,
+                "BlockBasedTableReader" => self.block_based_table_reader.update(&value)?,
+                "FileMetadata" => self.file_metadata.update(&value)?,
+                "BlobCache" => self.blob_cache.update(&value)?,
+                _ => return Err(Refusal::UnknownName(name)),
+            }
+        }
+        Ok(())
     }
 }
 

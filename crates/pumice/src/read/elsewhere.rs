@@ -13,12 +13,13 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_manifest::{BlobFileMetaData, FileMetaData, Version};
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
-use pumice_table::{BlockCache, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
+use pumice_table::{CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
 
 use crate::blob::record_key::RecordKey;
 use crate::callbacks::key_forms::KeyForms;
 use crate::read::pinned::PinnedSlice;
-use crate::stats::{HistogramKind, Record, Ticker};
+use crate::stats::{HistogramKind, Record, Ticker, simulated};
+use crate::version::charges::BlobCache;
 use crate::version::table_cache::TableCache;
 
 /// How a read treats blob files.
@@ -150,7 +151,12 @@ impl BlobSource<'_> {
         let Some((cache, at)) = self.tables.blob_cache(index.file, index.offset) else {
             return self.read(&place, key, index).map(PinnedSlice::owned);
         };
-        if let Some(hit) = cache.lookup_owned(&at) {
+        let found = cache.lookup_owned(&at);
+        if let Some(simulation) = cache.simulation() {
+            let cached = found.as_ref().map(|value| (value.charge(), Priority::Bottom));
+            self.tables.statistics().tick(simulated(simulation.look_up(&at, cached)));
+        }
+        if let Some(hit) = found {
             let hit = self.hit(hit);
             // An index into a table may have another length: the place alone is not the value.
             if !index.in_table || hit.len() as u64 == index.size {
@@ -178,7 +184,7 @@ impl BlobSource<'_> {
     }
 
     /// Puts a value into the cache.
-    fn keep(&self, cache: &BlockCache, at: CacheKey, value: Vec<u8>) -> Result<PinnedSlice> {
+    fn keep(&self, cache: &BlobCache, at: CacheKey, value: Vec<u8>) -> Result<PinnedSlice> {
         let (bytes, statistics) = (value.len(), self.tables.statistics());
         // A strict cache may refuse the entry, and then drops it.
         let spare = cache.strict_capacity_limit().then(|| value.clone());
@@ -188,7 +194,7 @@ impl BlobSource<'_> {
             statistics.tick(Ticker::BlobDbCacheAddFailures);
             return Ok(PinnedSlice::pinned(PinnedBlock::Owned(Arc::new(entry)), 0..bytes));
         }
-        match (cache.insert(at, entry, charge, Priority::Bottom), spare) {
+        match (cache.keep(at, entry, charge), spare) {
             (Ok(handle), _) => {
                 statistics.tick(Ticker::BlobDbCacheAdd);
                 statistics.tick_by(Ticker::BlobDbCacheBytesWrite, bytes as u64);

@@ -16,6 +16,7 @@ use pumice_wal::LogWriter;
 
 use crate::state::DbState;
 use crate::state::family::CfState;
+use crate::version::charges::charge_metadata;
 use crate::version::family::CfData;
 
 /// See the module head.
@@ -108,7 +109,8 @@ pub(crate) fn recovering() -> Error {
     Error::aborted("the database is recovering from a failed log")
 }
 
-/// The column family's version after `edit`; None if it touches no file and no history.
+/// The column family's version after `edit`, whose files are charged; None if it touches no file
+/// and no history.
 pub(crate) fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
     let blobs = !edit.blob_additions.is_empty() || !edit.blob_garbage.is_empty();
     let files = !edit.new_files.is_empty() || !edit.deleted_files.is_empty();
@@ -117,7 +119,9 @@ pub(crate) fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Ar
     }
     let mut builder = VersionBuilder::new(Arc::clone(&cf.version));
     builder.apply(edit)?;
-    Ok(Some(builder.build()?))
+    let next = builder.build()?;
+    charge_metadata(&cf.data.table_options(), &next)?;
+    Ok(Some(next))
 }
 
 pub(crate) fn append(writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {

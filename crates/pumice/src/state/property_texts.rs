@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pumice_cache::{RoleSum, StatsAge};
+use pumice_cache::{ChargedRole, RoleSum, StatsAge};
 use pumice_manifest::Version;
 use pumice_manifest::file_meta::debug_key;
 use pumice_port::time;
@@ -18,8 +18,9 @@ use crate::stats::cf_stats::{self, BlobView, BlockCacheView, CfView, LevelView};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
-/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Most have no
-/// entries here, since they are memory charged to the cache; maps name them all the same.
+/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Those from
+/// `WriteBuffer` on, but for `BlobValue`, are memory charged to the cache, whose entries are its
+/// owners. Maps name all.
 pub(crate) const ROLES: [(&str, &str); 14] = [
     ("DataBlock", "data-block"),
     ("FilterBlock", "filter-block"),
@@ -46,6 +47,18 @@ pub(crate) fn role_of(block: &CachedBlock) -> usize {
         BlockKind::Index => 4,
         BlockKind::Blob => 11,
         _ => 5,
+    }
+}
+
+/// Number in `ROLES` of memory charged to the cache.
+fn charged_role(role: ChargedRole) -> usize {
+    match role {
+        ChargedRole::WriteBuffer => 6,
+        ChargedRole::CompressionDictionaryBuildingBuffer => 7,
+        ChargedRole::FilterConstruction => 8,
+        ChargedRole::BlockBasedTableReader => 9,
+        ChargedRole::FileMetadata => 10,
+        ChargedRole::BlobCache => 12,
     }
 }
 
@@ -152,7 +165,10 @@ pub(crate) fn block_cache_map(cf: &CfData, age: StatsAge) -> Option<BTreeMap<Str
 
 /// The contents of the cache; scans all of it unless it was scanned recently.
 pub(crate) fn cache_view(cache: &Arc<BlockCache>, age: StatsAge) -> BlockCacheView {
-    let stats = cache.entry_stats(age, ROLES.len(), role_of);
+    let mut stats = cache.entry_stats(age, ROLES.len(), role_of);
+    for (role, sum) in ChargedRole::ALL.into_iter().zip(stats.charges) {
+        stats.roles[charged_role(role)] = sum;
+    }
     let role = |(names, sum): (&(&'static str, &str), &RoleSum)| (names.0, sum.entries, sum.bytes);
     // In a simulation the results of a seed must not depend on addresses.
     let address = if pumice_port::sim::is_running() { 0 } else { Arc::as_ptr(cache).addr() };

@@ -43,4 +43,4 @@ pub use statistics::{Statistics, StatsLevel};
 pub(crate) use stats_history::StatsHistory;
 pub use stats_history::StatsHistoryEntry;
 pub(crate) use table_builds::{TableBuilds, record_build};
-pub(crate) use table_stats::TableTickers;
+pub(crate) use table_stats::{TableTickers, simulated};

@@ -80,6 +80,8 @@ stat_names! {
         BloomFilterPrefixChecked = "rocksdb.bloom.filter.prefix.checked",
         BloomFilterPrefixUseful = "rocksdb.bloom.filter.prefix.useful",
         BloomFilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
+        SimBlockCacheHit = "rocksdb.sim.block.cache.hit",
+        SimBlockCacheMiss = "rocksdb.sim.block.cache.miss",
         MemtableHit = "rocksdb.memtable.hit",
         MemtableMiss = "rocksdb.memtable.miss",
         GetHitL0 = "rocksdb.l0.hit",

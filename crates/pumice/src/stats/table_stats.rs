@@ -28,6 +28,11 @@ impl TableTickers {
     }
 }
 
+/// A lookup in a simulated cache.
+pub(crate) fn simulated(hit: bool) -> Ticker {
+    if hit { Ticker::SimBlockCacheHit } else { Ticker::SimBlockCacheMiss }
+}
+
 impl TableStats for TableTickers {
     fn cache_hit(&self, kind: BlockKind, bytes: usize) {
         self.record_tick(Ticker::BlockCacheHit, 1);
@@ -38,6 +43,10 @@ impl TableStats for TableTickers {
     fn cache_miss(&self, kind: BlockKind) {
         self.record_tick(Ticker::BlockCacheMiss, 1);
         self.record_tick(by_kind(kind).miss, 1);
+    }
+
+    fn simulated(&self, hit: bool) {
+        self.record_tick(simulated(hit), 1);
     }
 
     fn cache_add(&self, kind: BlockKind, bytes: usize) {

@@ -26,7 +26,7 @@ use pumice_table::blob::format::{
     FileHeader, HEADER_LEN, RECORD_HEADER_LEN, encode_footer, encode_record_header,
 };
 use pumice_table::blob::index::BlobIndex;
-use pumice_table::{BlockCache, CachedBlock, TableReason, cache_base_of};
+use pumice_table::{CachedBlock, TableReason, cache_base_of};
 
 use crate::blob::record_key::RecordKey;
 use crate::blob::references::may_refer;
@@ -37,6 +37,7 @@ use crate::stats::{HistogramKind, Record, Ticker};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::value::InputValues;
 use crate::version::blob_files::blob_cache_key;
+use crate::version::charges::BlobCache;
 use crate::version::family::CfData;
 
 /// Old blobs, which are written anew.
@@ -101,7 +102,7 @@ pub(crate) struct BlobOutput<'a> {
     /// None without compression.
     compressor: Option<Compressor>,
     /// Where values go as they are written.
-    cache: Option<Arc<BlockCache>>,
+    cache: Option<BlobCache>,
     file: Option<OpenFile>,
     written: Vec<BlobFileAddition>,
     relocated: Relocated,
@@ -145,7 +146,7 @@ impl<'a> BlobOutput<'a> {
             file_bytes_max: options.blob_file_size,
             compression,
             compressor,
-            cache: options.blob_cache.clone().filter(|_| fills),
+            cache: cf.tables().blob_cache.clone().filter(|_| fills),
             file: None,
             written: Vec::new(),
             relocated: Relocated::default(),
@@ -361,10 +362,10 @@ enum Moved {
 }
 
 /// Puts a value that was just written into the cache, if that has room.
-fn fill(cache: &BlockCache, key: CacheKey, value: &[u8], env: &dyn OutputEnv) {
+fn fill(cache: &BlobCache, key: CacheKey, value: &[u8], env: &dyn OutputEnv) {
     let entry = CachedBlock::blob(value.to_vec());
     let charge = entry.charge();
-    match cache.insert(key, entry, charge, pumice_cache::Priority::Bottom) {
+    match cache.keep(key, entry, charge) {
         Ok(_) => {
             env.statistics().tick(Ticker::BlobDbCacheAdd);
             env.statistics().tick_by(Ticker::BlobDbCacheBytesWrite, value.len() as u64);

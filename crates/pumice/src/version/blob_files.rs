@@ -14,10 +14,11 @@ use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{ObservedFile, RandomAccessFile};
 use pumice_manifest::blob::SharedBlobFile;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::{BlockCache, cache_base_of};
+use pumice_table::cache_base_of;
 
 use crate::blob::file::BlobFile;
 use crate::stats::{Record, Ticker};
+use crate::version::charges::BlobCache;
 use crate::version::table_cache::{Open, OpenTables, TableCache, wrong_slot};
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
@@ -79,7 +80,7 @@ impl TableCache {
         &self,
         number: FileNumber,
         offset: u64,
-    ) -> Option<(&Arc<BlockCache>, CacheKey)> {
+    ) -> Option<(&BlobCache, CacheKey)> {
         let cache = self.blob_cache.as_ref()?;
         let (db_id, session) = &self.open.ids;
         Some((cache, blob_cache_key(cache_base_of(db_id, session, number)?, offset)))

@@ -6,9 +6,11 @@
 //! | `super_version` | memtables and version of one moment |
 //! | `table_cache` | the open tables |
 //! | `counters` | what the jobs of a column family did |
+//! | `charges` | memory that counts in the block cache |
 //! | `identity` | names of databases and of their incarnations |
 
 pub(crate) mod blob_files;
+pub(crate) mod charges;
 pub(crate) mod counters;
 pub mod family;
 pub(crate) mod identity;

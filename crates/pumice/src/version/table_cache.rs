@@ -29,7 +29,7 @@ use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
 use pumice_table::{
-    BlockCache, BlockTracer, Extractor, Table, TableOptions, TableProperties, TableReadContext,
+    BlockTracer, Extractor, Table, TableOptions, TableProperties, TableReadContext,
     TableReadOptions, TableStats,
 };
 
@@ -39,6 +39,7 @@ use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
 use crate::trace::Traces;
+use crate::version::charges::BlobCache;
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
 /// An unknown level.
@@ -110,7 +111,7 @@ pub struct TableCache {
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// The same in the form that readers use.
     extractor: Option<Extractor>,
-    pub(super) blob_cache: Option<Arc<BlockCache>>,
+    pub(crate) blob_cache: Option<BlobCache>,
     tracer: Arc<dyn BlockTracer>,
     /// Files of L0 up to this many bytes are treated like flushed ones.
     flushed_bytes_max: u64,
@@ -317,11 +318,11 @@ impl TableCache {
             dirs: family.table_dirs(&open.own),
             tracer: open.traces.blocks.tracer(id, name),
             open,
+            blob_cache: BlobCache::new(family, &options),
             options,
             comparator,
             prefix_extractor: family.prefix_extractor.clone(),
             extractor: family.prefix_extractor.as_ref().map(Extractor::new),
-            blob_cache: family.blob_cache.clone(),
             // Uncompressed, a table can be larger than the memtable that it was.
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),

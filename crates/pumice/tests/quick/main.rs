@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basic;
+mod charges;
 #[path = "../common/mod.rs"]
 mod common;
 mod everyday;

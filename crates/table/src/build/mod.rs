@@ -20,7 +20,8 @@
 //!
 //! Thread safety: one owner. Invariants: (1) after a failed `add` or `finish` the table is
 //! incomplete and the file must be removed; (2) the bytes, and the estimates on the way, are a
-//! function of the entries and the settings.
+//! function of the entries and the settings; with a strict block cache that is charged for
+//! dictionaries or filters, also of its room.
 
 mod add;
 mod block_buffer;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 
 use pumice_base::Result;
 use pumice_base::file_checksum::FileChecksum;
+use pumice_cache::ChargedRole;
 use pumice_compress::{CompressionDict, CompressionType};
 use pumice_env::BufferedWriter;
 
@@ -130,7 +132,12 @@ impl TableBuilder {
         let path = writer.path().to_path_buf();
         let start = writer.len();
         let exact = codec.kind == CompressionType::None;
-        let waiting = Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
+        let waiting = Waiting::new(
+            codec.kind,
+            &context.compression_opts,
+            context.target_file_size,
+            options.reservation(ChargedRole::CompressionDictionaryBuildingBuffer),
+        );
         let serial = Serial::new(sink(&context, writer)?, codec)?;
         Ok(TableBuilder {
             path,

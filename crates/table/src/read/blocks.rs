@@ -9,7 +9,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::key::InternalKey;
 use pumice_base::narrow::to_usize;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
-use pumice_cache::{CacheKey, Priority};
+use pumice_cache::{CacheKey, Handle, Priority, Simulation};
 use pumice_env::IoPriority;
 use pumice_env::perf;
 use pumice_env::rate_limiter::reads::read_priority;
@@ -295,7 +295,12 @@ impl Table {
         counted: bool,
     ) -> Result<Option<PinnedBlock>> {
         let Some(cache) = &self.cache else { return Ok(None) };
-        match cache.lookup_owned(&self.cache_key(handle)) {
+        let found = cache.lookup_owned(&self.cache_key(handle));
+        // A block that was missed uncounted is loaded and found there, not here.
+        if let Some(simulation) = cache.simulation().filter(|_| counted || found.is_none()) {
+            self.look_up_simulated(simulation, handle, kind, found.as_ref());
+        }
+        match found {
             Some(hit) => {
                 if hit.kind() != kind {
                     return Err(self.foreign_block());
@@ -311,6 +316,23 @@ impl Table {
                 }
                 Ok(None)
             }
+        }
+    }
+
+    /// Asks the simulated cache too, and counts.
+    #[cold]
+    #[inline(never)]
+    fn look_up_simulated(
+        &self,
+        simulation: &Simulation,
+        handle: BlockHandle,
+        kind: BlockKind,
+        found: Option<&Handle<CachedBlock>>,
+    ) {
+        let cached = found.map(|block| (block.charge(), self.priority(kind)));
+        let hit = simulation.look_up(&self.cache_key(handle), cached);
+        if let Some(stats) = &self.file.stats {
+            stats.simulated(hit);
         }
     }
 

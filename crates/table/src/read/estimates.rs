@@ -56,6 +56,7 @@ impl Table {
         let index = held(&self.index) + partitions(&self.index_partitions);
         let tombstones = self.range_tombstones.as_ref().map_or(0, |t| t.memory_bytes());
         let dictionary = self.file.dictionary.as_ref().map_or(0, |d| d.memory_bytes());
-        size_of::<Self>() + index + filter + tombstones + dictionary
+        let properties = self.properties.heap_bytes();
+        size_of::<Self>() + properties + index + filter + tombstones + dictionary
     }
 }

@@ -11,10 +11,12 @@ use std::sync::{Arc, OnceLock};
 use pumice_base::key::{U64_TS_SUFFIX, ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Comparator, Error, Result, UserKey};
+use pumice_cache::ChargedRole;
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
 use crate::Extractor;
+use crate::cache_usage::over_memory_limit;
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
@@ -104,6 +106,23 @@ impl Table {
         file_size: u64,
     ) -> Result<TableProperties> {
         Opener::start(TableReadContext::default(), file, file_size)?.read_properties()
+    }
+}
+
+impl Table {
+    /// Charges what the table holds to the block cache, if the settings ask for it.
+    ///
+    /// # Errors
+    /// `Aborted` with subcode `MemoryLimit`, in RocksDB's words, if a strict cache has no room.
+    fn charge_memory(&mut self) -> Result<()> {
+        let role = ChargedRole::BlockBasedTableReader;
+        let Some(cache) = self.options.charged_cache(role) else { return Ok(()) };
+        let charge = cache.try_reserve(role, self.approximate_memory()).map_err(|_| {
+            let why = "memory limit based on cache capacity for memory allocation";
+            over_memory_limit(role, why)
+        })?;
+        self.charge = Some(charge);
+        Ok(())
     }
 }
 
@@ -204,6 +223,7 @@ impl Opener {
             properties,
             cache,
             cache_base,
+            charge: None,
         };
         table.load_range_tombstones(&self.tail, &self.meta)?;
         let pins = Pins::new(&self.context, table.file.len);
@@ -214,6 +234,7 @@ impl Opener {
                 table.hold_partitions(&self.tail, &table.index, BlockKind::Index, &pins)?;
         }
         table.load_filter(&self.tail, &self.meta, &self.context, &pins)?;
+        table.charge_memory()?;
         Ok(Arc::new(table))
     }
 

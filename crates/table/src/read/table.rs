@@ -17,6 +17,7 @@ use pumice_base::key::{InternalKey, ParsedInternalKey, before_versions};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{ErrorKind, InternalKeyComparator, Result, UserKey, ValueType};
+use pumice_cache::Reservation;
 
 use crate::Extractor;
 use crate::footer::Footer;
@@ -25,7 +26,7 @@ use crate::options::TableOptions;
 use crate::properties::TableProperties;
 use crate::read::block::GlobalSeqno;
 use crate::read::blocks::MetaBlock;
-use crate::read::cached_block::{BlockCache, PinnedBlock};
+use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
@@ -100,6 +101,8 @@ pub struct Table {
     pub(crate) range_tombstones: Option<Arc<FragmentedTombstones>>,
     pub(crate) cache: Option<Arc<BlockCache>>,
     pub(crate) cache_base: [u64; 2],
+    /// What the table holds, if it is charged to the block cache.
+    pub(crate) charge: Option<Reservation<CachedBlock>>,
 }
 
 /// How a lookup in one data block ended.

@@ -7,6 +7,7 @@
 mod aligned;
 #[path = "../support/builds.rs"]
 mod builds;
+mod charges;
 mod damage;
 mod embedded;
 mod filters;

@@ -208,7 +208,7 @@ fn a_full_cache_does_not_matter() {
         strict_capacity_limit: true,
         ..pumice_cache::CacheOptions::new(1 << 20)
     });
-    let all = cache.reserve(1 << 20);
+    let all = cache.try_reserve(pumice_cache::ChargedRole::FileMetadata, 1 << 20).unwrap();
     let counts = Arc::new(Counts::default());
     let context = TableBuildContext {
         stats: Some(Arc::clone(&counts) as Arc<dyn TableStats>),

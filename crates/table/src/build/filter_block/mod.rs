@@ -19,6 +19,7 @@ mod top_level;
 use std::sync::Arc;
 
 use pumice_base::Result;
+use pumice_cache::{ChargedRole, Reservation};
 use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
 use crate::build::block_keys::BlockKeys;
@@ -26,7 +27,8 @@ use crate::build::context::TableBuildContext;
 use crate::build::filter_block::partitioned::PartitionedFilterBlock;
 use crate::build::filter_block::rule::KeyRule;
 use crate::handle::BlockHandle;
-use crate::options::IndexType;
+use crate::options::{IndexType, TableOptions};
+use crate::read::cached_block::CachedBlock;
 
 /// Appends a block, which is not to be compressed, to the file.
 pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;
@@ -66,7 +68,8 @@ impl FilterBlockBuilder {
             let partitioned = PartitionedFilterBlock::new(context, rule, builder);
             FilterBlockBuilder::Partitioned(Box::new(partitioned))
         } else {
-            FilterBlockBuilder::Full(FullFilterBlock { builder, rule, entries: 0 })
+            let charge = ConstructionCharge::new(&context.table, &builder);
+            FilterBlockBuilder::Full(FullFilterBlock { builder, rule, entries: 0, charge })
         })
     }
 
@@ -146,11 +149,13 @@ pub(crate) struct FullFilterBlock {
     rule: KeyRule,
     /// Entries of the filter, once it is finished.
     entries: u64,
+    charge: ConstructionCharge,
 }
 
 impl FullFilterBlock {
     fn add_block(&mut self, keys: &BlockKeys) {
         self.rule.add(keys, &mut self.builder);
+        self.charge.hold(self.builder.memory_bytes());
     }
 
     fn finish(&mut self, write: WriteBlock<'_>) -> Result<Option<FilterResult>> {
@@ -158,10 +163,41 @@ impl FullFilterBlock {
             return Ok(None);
         }
         self.entries = self.builder.len() as u64;
-        let mut contents = self.builder.finish()?;
+        let mut contents = self.charge.finish(&mut self.builder, 0)?;
         let size = contents.len() as u64;
         let handle = write(&mut contents)?;
+        drop(contents);
+        self.charge.hold(self.builder.memory_bytes());
         Ok(Some(FilterResult { handle, partitioned: false, size }))
+    }
+}
+
+/// The hashes of the keys of a filter and what is made of them, charged to the block cache if the
+/// settings of the table ask for it. What does not fit into a strict cache is held uncharged.
+pub(crate) struct ConstructionCharge(Option<Reservation<CachedBlock>>);
+
+impl ConstructionCharge {
+    /// Nothing yet. Filters of formats up to 4 are never charged, as in RocksDB.
+    fn new(options: &TableOptions, builder: &FilterBuilder) -> Self {
+        let charged = !matches!(builder, FilterBuilder::Legacy(_));
+        let reservation = || options.reservation(ChargedRole::FilterConstruction);
+        ConstructionCharge(charged.then(reservation).flatten())
+    }
+
+    /// So many bytes are held now. False if they do not fit.
+    fn hold(&mut self, bytes: usize) -> bool {
+        self.0.as_mut().is_none_or(|charge| charge.try_set(bytes).is_ok())
+    }
+
+    /// The filter of what `builder` was given, while `beside` bytes are held besides.
+    ///
+    /// # Errors
+    /// Of the builder.
+    fn finish(&mut self, builder: &mut FilterBuilder, beside: usize) -> Result<Vec<u8>> {
+        let held = beside + builder.memory_bytes();
+        let filter = builder.finish_within(&mut |more| self.hold(held + more))?;
+        self.hold(held + filter.len());
+        Ok(filter)
     }
 }
 

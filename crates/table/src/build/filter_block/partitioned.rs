@@ -31,7 +31,7 @@ use crate::build::block_keys::{BlockKeys, without_timestamp};
 use crate::build::context::TableBuildContext;
 use crate::build::filter_block::rule::KeyRule;
 use crate::build::filter_block::top_level::{Form, Separators};
-use crate::build::filter_block::{FilterResult, WriteBlock};
+use crate::build::filter_block::{ConstructionCharge, FilterResult, WriteBlock};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::options::IndexShortening;
 
@@ -43,6 +43,7 @@ const MAX_TRIAL_BYTES: usize = 100_000;
 /// Builds the partitions of one table's filter.
 pub(crate) struct PartitionedFilterBlock {
     builder: FilterBuilder,
+    charge: ConstructionCharge,
     rule: KeyRule,
     comparator: InternalKeyComparator,
     /// Bytes of the timestamps of user keys, which filters leave out.
@@ -122,6 +123,7 @@ impl PartitionedFilterBlock {
             rule.has_prefixes(),
         );
         PartitionedFilterBlock {
+            charge: ConstructionCharge::new(options, &builder),
             builder,
             rule,
             comparator: context.comparator.clone(),
@@ -189,6 +191,13 @@ impl PartitionedFilterBlock {
             self.last_key.extend_from_slice(InternalKey::new(keys.last()).user_key().as_bytes());
             self.has_last_key = true;
         }
+        self.charge.hold(self.builder.memory_bytes() + self.memory_beside_builder());
+    }
+
+    /// Bytes of hashes that the builder does not have, and of finished filters.
+    fn memory_beside_builder(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.hashes.memory_bytes());
+        held + self.current.hashes.memory_bytes() + self.filter_bytes
     }
 
     fn feed(&mut self, keys: &BlockKeys, from: usize, to: usize) {
@@ -316,7 +325,8 @@ impl PartitionedFilterBlock {
             FilterBuilder::Ribbon(builder) => std::mem::swap(builder.hashes_mut(), hashes),
             FilterBuilder::Legacy(_) => self.copy(hashes, ..),
         }
-        self.finish_filter(partition.closing, &partition.separator);
+        let beside = partition.hashes.memory_bytes();
+        self.finish_filter(partition.closing, &partition.separator, beside);
     }
 
     /// Gives some of the hashes to the builder.
@@ -329,13 +339,15 @@ impl PartitionedFilterBlock {
         numbered.for_each(|(_, hash)| self.builder.add_hash(hash));
     }
 
-    /// The filter of what the builder was given, and of the prefix after it.
-    fn finish_filter(&mut self, closing: Option<u64>, separator: &[u8]) {
+    /// The filter of what the builder was given, and of the prefix after it, while the caller has
+    /// `beside` bytes of hashes.
+    fn finish_filter(&mut self, closing: Option<u64>, separator: &[u8], beside: usize) {
         if let Some(prefix) = closing {
             self.builder.add_hash_and_alt(prefix, prefix);
         }
         self.entries += self.builder.len() as u64;
-        let filter = match self.builder.finish() {
+        let beside = beside + self.memory_beside_builder();
+        let filter = match self.charge.finish(&mut self.builder, beside) {
             Ok(filter) => filter,
             Err(error) => {
                 self.failed.get_or_insert(error);
@@ -390,6 +402,7 @@ impl PartitionedFilterBlock {
         for filter in &mut self.filters {
             handles.push(write(filter)?);
         }
+        self.filters = Vec::new();
         let form = Form {
             restart_interval: self.restart_interval,
             user_keys: index_stores_user_keys,
@@ -397,7 +410,8 @@ impl PartitionedFilterBlock {
             bytes_max: self.bytes_max,
         };
         let mut top = self.separators.encode(&handles, form)?;
-        let size = (self.filter_bytes + top.len()) as u64;
+        let size = (std::mem::take(&mut self.filter_bytes) + top.len()) as u64;
+        self.charge.hold(self.builder.memory_bytes());
         let handle = write(&mut top)?;
         Ok(Some(FilterResult { handle, partitioned: true, size }))
     }
@@ -446,7 +460,8 @@ impl PartitionedFilterBlock {
         let mut separator = Vec::new();
         append_internal_key(&mut separator, held.end_key(at), SEPARATOR.0, SEPARATOR.1);
         self.copy(&held.hashes, ..end.entries);
-        self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator);
+        let beside = held.hashes.memory_bytes() + last.hashes.memory_bytes();
+        self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator, beside);
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
             // Rule 2; and everything that was not added after the cut because it had been added
             // before it.
@@ -457,7 +472,7 @@ impl PartitionedFilterBlock {
         }
         self.copy(&held.hashes, end.entries..);
         self.copy(&last.hashes, ..);
-        self.finish_filter(None, &last.separator);
+        self.finish_filter(None, &last.separator, beside);
     }
 }
 

@@ -1,15 +1,18 @@
 //! Blocks that wait for the table's dictionary, and the samples it is made of.
 //!
 //! The first blocks of a table with a dictionary are kept until there are enough to train on, or no
-//! more will come. Which bytes are sampled depends on the blocks alone.
+//! more will come. Which bytes are sampled depends on the blocks alone, unless these are charged to
+//! a strict block cache that has no room for more.
 //!
 //! One owner.
 
 use pumice_base::Result;
 use pumice_base::narrow::to_usize;
+use pumice_cache::Reservation;
 use pumice_compress::{CompressionDict, CompressionOptions, CompressionType};
 
 use crate::build::index_builder::IndexEntry;
+use crate::read::cached_block::CachedBlock;
 
 /// Raw blocks in order, with their index entries.
 pub(crate) struct Waiting {
@@ -17,33 +20,41 @@ pub(crate) struct Waiting {
     bytes: u64,
     /// Above this many bytes the dictionary is made; `u64::MAX` waits for the end of the table.
     limit: u64,
+    /// The bytes, if they are charged to the block cache.
+    charge: Option<Reservation<CachedBlock>>,
 }
 
 impl Waiting {
     /// No block yet. `None` if such tables have no dictionary.
     ///
     /// Blocks are kept up to the size of the file or `max_dict_buffer_bytes`, whichever is smaller
-    /// and known.
+    /// and known, or up to what the block cache has room for if `charge` is in it.
     pub fn new(
         kind: CompressionType,
         options: &CompressionOptions,
         target_file_size: u64,
+        charge: Option<Reservation<CachedBlock>>,
     ) -> Option<Self> {
         if !CompressionDict::wanted(kind, options) {
             return None;
         }
         let limits = [target_file_size, options.max_dict_buffer_bytes];
         let known = limits.into_iter().filter(|&limit| limit > 0).min();
-        Some(Waiting { blocks: Vec::new(), bytes: 0, limit: known.unwrap_or(u64::MAX) })
+        Some(Waiting { blocks: Vec::new(), bytes: 0, limit: known.unwrap_or(u64::MAX), charge })
     }
 
-    /// Keeps a block and leaves an empty vector with room for one like it. True when there are
-    /// enough.
-    pub fn push(&mut self, raw: &mut Vec<u8>, entry: &mut IndexEntry) -> bool {
+    /// Keeps a block and leaves an empty vector with room for one like it.
+    pub fn push(&mut self, raw: &mut Vec<u8>, entry: &mut IndexEntry) {
         self.bytes += raw.len() as u64;
         let empty = Vec::with_capacity(raw.len());
         self.blocks.push((std::mem::replace(raw, empty), std::mem::take(entry)));
+    }
+
+    /// There are enough, or no more may be kept. The last ones are charged here if more may come.
+    pub fn is_full(&mut self) -> bool {
+        let bytes = to_usize(self.bytes);
         self.bytes > self.limit
+            || self.charge.as_mut().is_some_and(|charge| charge.try_set(bytes).is_err())
     }
 
     /// Bytes kept.
@@ -51,9 +62,9 @@ impl Waiting {
         self.bytes
     }
 
-    /// The blocks, in order.
-    pub fn into_blocks(self) -> Vec<(Vec<u8>, IndexEntry)> {
-        self.blocks
+    /// The blocks, in order, and what is charged for them.
+    pub fn into_blocks(self) -> (Vec<(Vec<u8>, IndexEntry)>, Option<Reservation<CachedBlock>>) {
+        (self.blocks, self.charge)
     }
 
     /// The dictionary of these blocks; `None` if they are too few.
@@ -124,12 +135,12 @@ mod tests {
             ..CompressionOptions::default()
         };
         let limit = |target, buffer| {
-            Waiting::new(CompressionType::Zstd, &options(buffer), target).map(|w| w.limit)
+            Waiting::new(CompressionType::Zstd, &options(buffer), target, None).map(|w| w.limit)
         };
         assert_eq!(limit(0, 0), Some(u64::MAX));
         assert_eq!(limit(10, 0), Some(10));
         assert_eq!(limit(0, 20), Some(20));
         assert_eq!(limit(10, 20), Some(10));
-        assert!(Waiting::new(CompressionType::Snappy, &options(0), 0).is_none());
+        assert!(Waiting::new(CompressionType::Snappy, &options(0), 0, None).is_none());
     }
 }

@@ -77,9 +77,9 @@ impl Pipeline {
             }
             (_, None) => self.pass_on(buffer.take_block(), entry, sizes, tail, last),
             (_, Some(waiting)) => {
-                let enough = waiting.push(buffer.take_block(), entry);
+                waiting.push(buffer.take_block(), entry);
                 sizes.waiting(waiting.bytes(), tail);
-                if enough || last { self.release(sizes, tail, last) } else { Ok(()) }
+                if last || waiting.is_full() { self.release(sizes, tail, last) } else { Ok(()) }
             }
         };
         result.map_err(|error| self.fail(error))
@@ -122,7 +122,7 @@ impl Pipeline {
             let dictionary = serial.codec.dictionary(dict)?;
             serial.use_dictionary(dictionary)?;
         }
-        let blocks = waiting.into_blocks();
+        let (blocks, _charge) = waiting.into_blocks();
         let end = blocks.len();
         for (number, (mut raw, mut entry)) in (1..).zip(blocks) {
             self.pass_on(&mut raw, &mut entry, sizes, tail, last && number == end)?;

@@ -1,0 +1,70 @@
+//! The caches that the flags ask for, and what is charged to the block cache.
+//!
+//! Pure functions.
+
+use std::sync::Arc;
+
+use pumice::options::{CacheUsageOptions, Charged, cache_from_text};
+use pumice::{BlockCache, CacheOptions};
+
+use super::engine_options;
+use super::flags::Flags;
+
+/// The block cache.
+///
+/// # Errors
+/// A kind of cache that is not known, a number of shards that no cache has, or a text that stands
+/// for no cache.
+pub fn block_cache(flags: &Flags) -> Result<Arc<BlockCache>, String> {
+    let options = block_cache_options(flags)?;
+    Ok(match usize::try_from(flags.simcache_size) {
+        Ok(simulated) => BlockCache::simulating(options, simulated),
+        Err(_) => BlockCache::new(options),
+    })
+}
+
+fn block_cache_options(flags: &Flags) -> Result<CacheOptions, String> {
+    let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
+    // As in RocksDB's: without a size there is no cache, whatever the text says.
+    if bytes > 0 && !flags.cache_uri.is_empty() {
+        return by_text(&flags.cache_uri);
+    }
+    if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
+        return Err(format!("cache_type {} is not supported yet", flags.cache_type));
+    }
+    // The cache has no shards: any number that RocksDB takes gives the same one.
+    engine_options::cache_shard_bits(flags)?;
+    Ok(CacheOptions::new(bytes))
+}
+
+/// The cache that `--cache_uri` describes, or RocksDB's words.
+fn by_text(text: &str) -> Result<CacheOptions, String> {
+    let no_cache = |status: &dyn std::fmt::Display| {
+        format!("No  cache registered matching string: {text} status={status}")
+    };
+    cache_from_text(text).map_err(|error| no_cache(&error))?.ok_or_else(|| no_cache(&"OK"))
+}
+
+/// The cache of values in blob files, beside the block cache `shared`.
+pub fn blob_cache(flags: &Flags, shared: &Arc<BlockCache>) -> Arc<BlockCache> {
+    if flags.use_shared_block_and_blob_cache {
+        return Arc::clone(shared);
+    }
+    let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
+    BlockCache::new(CacheOptions::new(bytes))
+}
+
+/// What is charged to the block cache besides blocks. RocksDB's flags decide about each role: none
+/// is left to the engine's default.
+pub fn charges(flags: &Flags) -> CacheUsageOptions {
+    let charged = |flag| if flag { Charged::Enabled } else { Charged::Disabled };
+    CacheUsageOptions {
+        compression_dictionary_building_buffer: charged(
+            flags.charge_compression_dictionary_building_buffer,
+        ),
+        filter_construction: charged(flags.charge_filter_construction),
+        block_based_table_reader: charged(flags.charge_table_reader),
+        file_metadata: charged(flags.charge_file_metadata),
+        blob_cache: charged(flags.charge_blob_cache),
+    }
+}

@@ -381,7 +381,7 @@ impl Properties {
     }
 }
 
-fn numbers(table: &TableProperties) -> [(&'static str, u64); 30] {
+fn numbers(table: &TableProperties) -> [(&'static str, u64); 33] {
     [
         ("orig_file_number", table.original_file_number),
         ("data_size", table.data_size),
@@ -413,6 +413,9 @@ fn numbers(table: &TableProperties) -> [(&'static str, u64); 30] {
         ("user_defined_timestamps_persisted", table.user_timestamps_persisted),
         ("key_largest_seqno", table.key_largest_seqno),
         ("key_smallest_seqno", table.key_smallest_seqno),
+        ("data_block_restart_interval", table.data_block_restart_interval),
+        ("index_block_restart_interval", table.index_block_restart_interval),
+        ("separate_key_value_in_data_block", table.separate_key_value_in_data_block),
     ]
 }
 

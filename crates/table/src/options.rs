@@ -128,6 +128,9 @@ pub struct TableOptions {
     pub index_shortening: IndexShortening,
     /// Store keys of data blocks as differences.
     pub use_delta_encoding: bool,
+    /// Store the values of a data block after all of its keys. RocksDB reads such tables from 11.0
+    /// on.
+    pub separate_key_value_in_data_block: bool,
     /// Decompress every block after compressing it and compare.
     pub verify_compression: bool,
     /// Align uncompressed data blocks to pages.
@@ -239,6 +242,7 @@ impl TableOptions {
         enable_index_compression: true,
         index_shortening: IndexShortening::Separators,
         use_delta_encoding: true,
+        separate_key_value_in_data_block: false,
         verify_compression: false,
         block_align: false,
         optimize_filters_for_memory: true,

@@ -103,6 +103,7 @@ numbers! {
     "rocksdb.raw.value.size" raw_value_size Write::Always;
     "rocksdb.sample_for_compression.fast.data.size" fast_compression_size Write::Unless(0);
     "rocksdb.sample_for_compression.slow.data.size" slow_compression_size Write::Unless(0);
+    "rocksdb.separate.key.value.in.data.block" separate_key_value_in_data_block Write::Unless(0);
     "rocksdb.tail.start.offset" tail_start_offset Write::Always;
     "rocksdb.top-level.index.size" top_level_index_size Write::Unless(0);
     "rocksdb.user.defined.timestamps.persisted" user_timestamps_persisted Write::Unless(1);
@@ -175,6 +176,7 @@ pub struct TableProperties {
     pub property_collectors: String,
     pub raw_key_size: u64,
     pub raw_value_size: u64,
+    pub separate_key_value_in_data_block: u64,
     pub seqno_time_map: Vec<u8>,
     pub slow_compression_size: u64,
     pub tail_start_offset: u64,
@@ -227,6 +229,7 @@ impl Default for TableProperties {
             property_collectors: String::new(),
             raw_key_size: 0,
             raw_value_size: 0,
+            separate_key_value_in_data_block: 0,
             seqno_time_map: Vec::new(),
             slow_compression_size: 0,
             tail_start_offset: 0,

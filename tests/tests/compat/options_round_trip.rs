@@ -219,6 +219,7 @@ fn a_name_is_saved_only_for_those_who_know_it() {
         let refused = candidates.iter().filter(|option| match option.saved() {
             Saved::Always => !taken.contains(option),
             Saved::Newer => newest && !taken.contains(option),
+            Saved::Newest => taken.contains(option),
             Saved::Never => taken.contains(option),
         });
         assert_eq!(refused.collect::<Vec<_>>(), [] as [&Changed; 0], "{library}");

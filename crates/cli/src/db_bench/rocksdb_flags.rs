@@ -60,7 +60,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
     ("secondary_cache_uri", "", "secondary caches"),
-    ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simcache_size", "-1", "simulated caches"),
     ("simulate_hdd", "false", "simulated devices"),
     ("simulate_hybrid_fs_file", "", "simulated devices"),

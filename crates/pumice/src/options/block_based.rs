@@ -81,6 +81,10 @@ option_table! {
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = TABLE.use_delta_encoding, mutable, newer
             => "identical::serial_tables_have_the_bytes_they_always_had";
+        /// Store the values of a data block after all of its keys. Read by RocksDB from 11.0 on.
+        separate_key_value_in_data_block: bool =
+            TABLE.separate_key_value_in_data_block, mutable, newest
+            => "rocksdb_11::data_blocks_are_those_of_rocksdb";
         /// Filter, for instance `bloomfilter:10:false` or `ribbonfilter:10:0`; None writes none.
         filter_policy: Option<FilterPolicy> = TABLE.filter_policy, mutable, saved
             => "golden::ours_equal_rocksdbs";
@@ -207,6 +211,7 @@ impl BlockBasedTableOptions {
             enable_index_compression: self.enable_index_compression,
             index_shortening: self.index_shortening,
             use_delta_encoding: self.use_delta_encoding,
+            separate_key_value_in_data_block: self.separate_key_value_in_data_block,
             verify_compression: self.verify_compression,
             block_align: self.block_align,
             initial_auto_readahead_size: to_usize(self.initial_auto_readahead_size),

@@ -122,8 +122,11 @@ impl TableBuilder {
         };
         let end = BlockEnd::new(options, context.limits);
         let hash = setup::data_block_hash(&context);
-        let mut data =
-            BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);
+        let data_block = match options.separate_key_value_in_data_block {
+            true => BlockBuilder::separated,
+            false => BlockBuilder::new,
+        };
+        let mut data = data_block(options.block_restart_interval, options.use_delta_encoding);
         // The size of a hash index depends on the number of keys; only the general path computes
         // it.
         data.set_surely_open(if hash.is_some() { 0 } else { end.surely_open() });

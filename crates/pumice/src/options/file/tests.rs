@@ -116,7 +116,6 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         ("db_paths={{path=/x;target_size=1}}", "", "", false),
         ("", "compaction_style=kCompactionStyleNone", "", true),
         ("", "", "user_defined_index_factory=trie_index", true),
-        ("", "", "separate_key_value_in_data_block=true", true),
         ("", "", "uniform_cv_threshold=0.5", true),
         ("", "preserve_internal_time_seconds=5", "", true),
     ] {

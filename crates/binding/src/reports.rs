@@ -381,7 +381,7 @@ impl Properties {
     }
 }
 
-fn numbers(table: &TableProperties) -> [(&'static str, u64); 33] {
+fn numbers(table: &TableProperties) -> [(&'static str, u64); 34] {
     [
         ("orig_file_number", table.original_file_number),
         ("data_size", table.data_size),
@@ -394,6 +394,7 @@ fn numbers(table: &TableProperties) -> [(&'static str, u64); 33] {
         ("raw_key_size", table.raw_key_size),
         ("raw_value_size", table.raw_value_size),
         ("num_data_blocks", table.num_data_blocks),
+        ("num_uniform_blocks", table.num_uniform_blocks),
         ("num_entries", table.num_entries),
         ("num_filter_entries", table.num_filter_entries),
         ("num_deletions", table.num_deletions),

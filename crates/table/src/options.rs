@@ -137,6 +137,9 @@ pub struct TableOptions {
     pub block_align: bool,
     /// Size filters by allocator classes; filters stay readable either way.
     pub optimize_filters_for_memory: bool,
+    /// Mark index blocks whose keys have distances with a coefficient of variation below this;
+    /// negative marks none.
+    pub uniform_cv_threshold: f64,
     /// Index of new tables.
     pub index_type: IndexType,
     /// Search aid of new data blocks.
@@ -246,6 +249,7 @@ impl TableOptions {
         verify_compression: false,
         block_align: false,
         optimize_filters_for_memory: true,
+        uniform_cv_threshold: -1.0,
         index_type: IndexType::BinarySearch,
         data_block_index_type: DataBlockIndexType::BinarySearch,
         initial_auto_readahead_size: 8 << 10,

@@ -97,6 +97,7 @@ numbers! {
     "rocksdb.num.entries" num_entries Write::Always;
     "rocksdb.num.filter_entries" num_filter_entries Write::Always;
     "rocksdb.num.range-deletions" num_range_deletions Write::Always;
+    "rocksdb.num.uniform.blocks" num_uniform_blocks Write::Unless(0);
     "rocksdb.oldest.key.time" oldest_key_time Write::Always;
     "rocksdb.original.file.number" original_file_number Write::Always;
     "rocksdb.raw.key.size" raw_key_size Write::Always;
@@ -170,6 +171,7 @@ pub struct TableProperties {
     pub num_filter_entries: u64,
     pub num_merge_operands: u64,
     pub num_range_deletions: u64,
+    pub num_uniform_blocks: u64,
     pub oldest_key_time: u64,
     pub original_file_number: u64,
     pub prefix_extractor: String,
@@ -223,6 +225,7 @@ impl Default for TableProperties {
             num_filter_entries: 0,
             num_merge_operands: 0,
             num_range_deletions: 0,
+            num_uniform_blocks: 0,
             oldest_key_time: 0,
             original_file_number: 0,
             prefix_extractor: String::new(),

@@ -306,3 +306,26 @@ fn data_blocks_are_those_of_rocksdb() {
         read_by_rocksdb(&peer, &case);
     }
 }
+
+/// `uniform_cv_threshold`, which marks index blocks; RocksDB searches those otherwise.
+#[pumice_test_macros::test]
+fn even_indexes_are_marked_where_rocksdb_marks_them() {
+    let Some(peer) = peer() else { return };
+    let mut marked = [0; 2];
+    for seed in 100..140 {
+        let mut case = Case::new(seed);
+        let threshold = [0.0, 0.05, 0.3, 1.5][seed as usize % 4];
+        let text = format!("uniform_cv_threshold={threshold};index_block_search_type=kAuto;");
+        case.change(|o| o.uniform_cv_threshold = threshold, &text);
+        let (table, ours) = compare(&peer, &case);
+        let of_ours = ours.properties.num_uniform_blocks;
+        if case.context.table.index_type == IndexType::TwoLevel {
+            assert_eq!(of_ours > 0, table.properties().num_uniform_blocks > 0, "{}", case.name());
+        } else {
+            assert_eq!(of_ours, table.properties().num_uniform_blocks, "{}", case.name());
+        }
+        marked[usize::from(of_ours > 0)] += 1;
+        read_by_rocksdb(&peer, &case);
+    }
+    assert!(marked[0] > 5 && marked[1] > 5, "{marked:?}");
+}

@@ -121,7 +121,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("skip_list_lookahead", "0"),
     ("tiered_adm_policy", "auto"),
     ("transaction_sleep", "0"),
-    ("uniform_cv_threshold", "-1"),
     ("verify_manifest_content_on_close", "false"),
 ];
 

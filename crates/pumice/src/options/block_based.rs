@@ -85,6 +85,10 @@ option_table! {
         separate_key_value_in_data_block: bool =
             TABLE.separate_key_value_in_data_block, mutable, newest
             => "rocksdb_11::data_blocks_are_those_of_rocksdb";
+        /// Mark index blocks whose keys have distances with a coefficient of variation below this,
+        /// for RocksDB's searches; negative marks none. Read by RocksDB from 11.1 on.
+        uniform_cv_threshold: f64 = TABLE.uniform_cv_threshold, mutable, newest
+            => "rocksdb_11::even_indexes_are_marked_where_rocksdb_marks_them";
         /// Filter, for instance `bloomfilter:10:false` or `ribbonfilter:10:0`; None writes none.
         filter_policy: Option<FilterPolicy> = TABLE.filter_policy, mutable, saved
             => "golden::ours_equal_rocksdbs";
@@ -212,6 +216,7 @@ impl BlockBasedTableOptions {
             index_shortening: self.index_shortening,
             use_delta_encoding: self.use_delta_encoding,
             separate_key_value_in_data_block: self.separate_key_value_in_data_block,
+            uniform_cv_threshold: self.uniform_cv_threshold,
             verify_compression: self.verify_compression,
             block_align: self.block_align,
             initial_auto_readahead_size: to_usize(self.initial_auto_readahead_size),

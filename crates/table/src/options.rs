@@ -135,6 +135,10 @@ pub struct TableOptions {
     pub verify_compression: bool,
     /// Align uncompressed data blocks to pages.
     pub block_align: bool,
+    /// Let no data block lie in two units of this many bytes; 0 for no units.
+    pub super_block_alignment_size: u64,
+    /// Leave at most this part of a unit empty for that; 0 leaves nothing empty.
+    pub super_block_alignment_space_overhead_ratio: u64,
     /// Size filters by allocator classes; filters stay readable either way.
     pub optimize_filters_for_memory: bool,
     /// Mark index blocks whose keys have distances with a coefficient of variation below this;
@@ -248,6 +252,8 @@ impl TableOptions {
         separate_key_value_in_data_block: false,
         verify_compression: false,
         block_align: false,
+        super_block_alignment_size: 0,
+        super_block_alignment_space_overhead_ratio: 128,
         optimize_filters_for_memory: true,
         uniform_cv_threshold: -1.0,
         index_type: IndexType::BinarySearch,

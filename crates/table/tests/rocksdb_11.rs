@@ -329,3 +329,36 @@ fn even_indexes_are_marked_where_rocksdb_marks_them() {
     }
     assert!(marked[0] > 5 && marked[1] > 5, "{marked:?}");
 }
+
+/// `super_block_alignment_size`: gaps, sizes and handles are RocksDB's.
+#[pumice_test_macros::test]
+fn blocks_lie_in_one_super_block_where_rocksdbs_do() {
+    let Some(peer) = peer() else { return };
+    let mut gaps = 0;
+    for seed in 200..240 {
+        let mut case = Case::new(seed);
+        let bytes = [8 << 10, 16 << 10, 64 << 10][seed as usize % 3];
+        let ratio = [0, 4, 5, 16][seed as usize / 3 % 4];
+        let text = format!(
+            "super_block_alignment_size={bytes};\
+             super_block_alignment_space_overhead_ratio={ratio};"
+        );
+        case.change(
+            |o| {
+                o.super_block_alignment_size = bytes;
+                o.super_block_alignment_space_overhead_ratio = ratio;
+            },
+            &text,
+        );
+        let (table, ours) = compare(&peer, &case);
+        let list = contents(&table);
+        let mut plain = case.clone();
+        plain.change(|o| o.super_block_alignment_size = 0, "");
+        let without = plain.ours(&list).properties.data_size;
+        let with = ours.properties.data_size;
+        assert!(ratio > 0 || with == without, "{}", case.name());
+        gaps += usize::from(with > without);
+        read_by_rocksdb(&peer, &case);
+    }
+    assert!(gaps > 10, "{gaps}");
+}

@@ -74,6 +74,7 @@ fn other_value<S: OptionSet>(row: &OptionRow<S>) -> Option<String> {
     let default = row.get(&S::default());
     let value = match (row.name, row.type_name) {
         ("daily_offpeak_time_utc", _) => "23:00-01:00",
+        ("super_block_alignment_size", _) => "65536",
         (name, _) if name.ends_with("temperature") => "kWarm",
         (name, _) if name.ends_with("protection_bytes_per_key") => "8",
         (_, "bool") if default == "true" => "false",

@@ -56,7 +56,7 @@ use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::Plan;
 use crate::build::pipeline::prepopulate::Prepopulate;
 use crate::build::pipeline::serial::Serial;
-use crate::build::pipeline::sink::Sink;
+use crate::build::pipeline::sink::{Sink, SuperBlocks};
 use crate::build::pipeline::worker::Codec;
 use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
@@ -305,6 +305,7 @@ fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
             codec_times: context.time_codec.then(Box::default),
             ..BuildStats::default()
         },
+        super_blocks: SuperBlocks::new(options),
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
         prepopulate: Prepopulate::new(context),

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! With delta handles an entry that shares no key byte carries a full handle. A block that does
-//! not begin where its predecessor ended (padding lies between) therefore is made to share none.
+//! not begin where its predecessor ended (padding lies between) therefore is made to share none, as
+//! in RocksDB also without delta handles, unless all blocks are aligned to pages.
 //!
 //! One owner. Invariants: (1) `key_ends` and `handles` have one element per entry; (2) separators
 //! are internal keys; (3) `first_ends` is empty or has one element per entry.
@@ -32,6 +33,8 @@ pub(super) struct Form {
     /// Entries per restart point, at least 1.
     pub restart_interval: usize,
     pub delta_handles: bool,
+    /// Padding lies between any two blocks.
+    pub aligned: bool,
     pub user_keys: bool,
     pub first_keys: bool,
     /// Blocks whose keys vary less in their distances are marked.
@@ -105,7 +108,7 @@ impl Entries {
         }
         let previous = self.handles[i - 1];
         let adjacent = previous.end() == Some(self.handles[i].offset);
-        if form.delta_handles && !adjacent {
+        if !form.aligned && !adjacent {
             return Shape { key, shared: 0, previous_size: None };
         }
         let shared = common_prefix(self.key(i - 1, form), key);

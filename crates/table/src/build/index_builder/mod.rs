@@ -49,6 +49,7 @@ pub(crate) struct IndexBuilder {
     kind: IndexType,
     restart_interval: u32,
     delta_handles: bool,
+    aligned: bool,
     even_below: f64,
     user_key_allowed: bool,
     needs_sequences: bool,
@@ -100,6 +101,7 @@ impl IndexBuilder {
             kind,
             restart_interval,
             delta_handles: options.format_version >= 4 && !options.block_align,
+            aligned: options.block_align,
             even_below: options.uniform_cv_threshold,
             user_key_allowed: options.format_version >= 3,
             needs_sequences: false,
@@ -144,6 +146,7 @@ impl IndexBuilder {
         Form {
             restart_interval: self.restart_interval as usize,
             delta_handles: self.delta_handles,
+            aligned: self.aligned,
             user_keys: self.stores_user_keys(),
             first_keys: self.kind == IndexType::BinarySearchWithFirstKey,
             even_below: self.even_below,

@@ -381,7 +381,7 @@ impl Properties {
     }
 }
 
-fn numbers(table: &TableProperties) -> [(&'static str, u64); 30] {
+fn numbers(table: &TableProperties) -> [(&'static str, u64); 34] {
     [
         ("orig_file_number", table.original_file_number),
         ("data_size", table.data_size),
@@ -394,6 +394,7 @@ fn numbers(table: &TableProperties) -> [(&'static str, u64); 30] {
         ("raw_key_size", table.raw_key_size),
         ("raw_value_size", table.raw_value_size),
         ("num_data_blocks", table.num_data_blocks),
+        ("num_uniform_blocks", table.num_uniform_blocks),
         ("num_entries", table.num_entries),
         ("num_filter_entries", table.num_filter_entries),
         ("num_deletions", table.num_deletions),
@@ -413,6 +414,9 @@ fn numbers(table: &TableProperties) -> [(&'static str, u64); 30] {
         ("user_defined_timestamps_persisted", table.user_timestamps_persisted),
         ("key_largest_seqno", table.key_largest_seqno),
         ("key_smallest_seqno", table.key_smallest_seqno),
+        ("data_block_restart_interval", table.data_block_restart_interval),
+        ("index_block_restart_interval", table.index_block_restart_interval),
+        ("separate_key_value_in_data_block", table.separate_key_value_in_data_block),
     ]
 }
 

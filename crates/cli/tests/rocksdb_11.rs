@@ -16,13 +16,12 @@ use pumice::{
 use pumice_env::PosixFs;
 
 /// Names that 11.9 writes and the option tables lack.
-const UNKNOWN: [&str; 6] = [
+const UNKNOWN: [&str; 5] = [
     "fast_sst_open",
     "read_io_executor_threads",
     "compaction_options_fifo.use_kv_ratio_compaction",
     "blob_compression_opts",
     "index_block_search_type",
-    "uniform_cv_threshold",
 ];
 
 /// An unpacked archive; it disappears with the test.
@@ -113,17 +112,40 @@ fn the_library_reads_them_with_their_options() {
 /// What a writer would do to them without the option that was set is refused with its name.
 #[pumice_test_macros::test]
 fn what_decides_how_files_are_written_is_refused_to_writers() {
-    for (name, option) in [
-        ("separated", "separate_key_value_in_data_block=true"),
-        ("trie-index", "user_defined_index_factory=trie_index"),
-    ] {
-        let it = Unpacked::new(name, "writers");
-        let error = it.load(FileRules::default()).err().unwrap().to_string();
-        assert!(error.contains("Not implemented") && error.contains(option), "{error}");
-        for words in [&["put", "a", "b"][..], &["compact"], &["create_column_family", "x"]] {
-            let (ok, _, err) = it.ldb(words);
-            assert!(!ok && err.contains(option), "{name} {words:?}: {err}");
-        }
+    let option = "user_defined_index_factory=trie_index";
+    let it = Unpacked::new("trie-index", "writers");
+    let error = it.load(FileRules::default()).err().unwrap().to_string();
+    assert!(error.contains("Not implemented") && error.contains(option), "{error}");
+    for words in [&["put", "a", "b"][..], &["compact"], &["create_column_family", "x"]] {
+        let (ok, _, err) = it.ldb(words);
+        assert!(!ok && err.contains(option), "{words:?}: {err}");
+    }
+}
+
+/// Compaction goes on with the form of blocks that the database has.
+#[pumice_test_macros::test]
+fn values_stay_apart_from_their_keys() {
+    // Without what a property's name may share with the one before it.
+    const PROPERTY: &str = "parate.key.value.in.data.block";
+    let it = Unpacked::new("separated", "written");
+    let before = it.load(FileRules::default()).unwrap();
+    assert!(before.column_families[0].options.table_factory.separate_key_value_in_data_block);
+    for words in [&["put", "zzz", "new"][..], &["compact"], &["checkconsistency"]] {
+        let (ok, _, err) = it.ldb(words);
+        assert!(ok, "{words:?}: {err}");
+    }
+    let (ok, out, err) = it.ldb(&["scan", "--hex"]);
+    assert!(ok && out == format!("{}0x7A7A7A : 0x6E6577\n", it.scan()), "{err}");
+    let after = it.load(FileRules::default()).unwrap();
+    assert_eq!(after.rocksdb_version, "11.8.0", "our OPTIONS file has the option");
+    assert!(after.column_families[0].options.table_factory.separate_key_value_in_data_block);
+    let names = std::fs::read_dir(it.db()).unwrap().map(|entry| entry.unwrap().path());
+    let tables: Vec<_> =
+        names.filter(|path| path.extension().is_some_and(|e| e == "sst")).collect();
+    assert!(!tables.is_empty());
+    for table in tables {
+        let bytes = std::fs::read(table).unwrap();
+        assert!(bytes.windows(PROPERTY.len()).any(|at| at == PROPERTY.as_bytes()));
     }
 }
 

@@ -5,6 +5,8 @@
 //! entries ‖ restarts ‖ uint8 bucket[n] ‖ fixed16 n ‖ fixed32 packed (bit 31 set)
 //! ```
 //!
+//! and with separated values the word that says where they are before the packed one.
+//!
 //! A bucket holds the number of the restart interval of the user keys that hash to it, 254 if
 //! these lie in several, or 255 if there are none. Writing hashes all keys of a block in one loop
 //! when the block is full. A block with too many restart points or bytes gets no hash index.
@@ -14,15 +16,14 @@
 //!
 //! [`DataBlockHash`] has one owner; [`Buckets`] is a view.
 
-use pumice_base::coding::{get_fixed16, get_fixed32};
+use pumice_base::coding::get_fixed16;
 use pumice_base::hash::hash32;
 use pumice_base::narrow::{len_u32, low_u16, low_u64, round_down_u64, to_usize};
 use pumice_base::planted::{self, Bug};
 
+use crate::block_footer::{HASH_INDEX, SEPARATED_VALUES};
 use crate::build::block_keys::BlockKeys;
 
-/// The bit of the packed word that marks a hash index. Persisted.
-pub(crate) const HASH_INDEX: u32 = 1 << 31;
 /// Seed of the hash. Persisted.
 const SEED: u32 = 397;
 /// Bucket of keys in several restart intervals. Persisted.
@@ -83,13 +84,16 @@ impl DataBlockHash {
         if added == 0 || block.len() - start + added > MAX_BLOCK_BYTES {
             return false;
         }
-        let Some(packed_at) = block.len().checked_sub(4) else { return false };
-        let Some(packed) = get_fixed32(&block[packed_at..]) else { return false };
+        let Some((rest, packed)) = block.split_last_chunk::<4>() else { return false };
+        let packed = u32::from_le_bytes(*packed);
+        let values_at = rest.last_chunk::<4>().filter(|_| packed & SEPARATED_VALUES != 0).copied();
+        let hash_at = rest.len() - values_at.map_or(0, |word| word.len());
         let count = self.buckets_for(keys.len());
-        block.truncate(packed_at);
-        block.resize(packed_at + usize::from(count), NO_ENTRY);
-        fill(&mut block[packed_at..], keys, self.restart_interval);
+        block.truncate(hash_at);
+        block.resize(hash_at + usize::from(count), NO_ENTRY);
+        fill(&mut block[hash_at..], keys, self.restart_interval);
         block.extend_from_slice(&count.to_le_bytes());
+        block.extend(values_at.into_iter().flatten());
         block.extend_from_slice(&(packed | HASH_INDEX).to_le_bytes());
         true
     }

@@ -81,7 +81,7 @@ fn meta_blocks(table: &Table) -> Result<Vec<(String, BlockHandle)>> {
 }
 
 /// Collected properties, with the two counters that RocksDB counts among them.
-fn collected(properties: &TableProperties) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn collected(properties: &TableProperties) -> Vec<(Vec<u8>, Vec<u8>)> {
     const COUNTERS: [&[u8]; 2] = [b"rocksdb.deleted.keys", b"rocksdb.merge.operands"];
     properties
         .encode()

@@ -4,8 +4,8 @@
 //! `blob` has the format of blob files.
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
-//! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`,
-//! `trace`, `unique_id`, `data_block_hash`.
+//! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`, `trace`,
+//! `unique_id`, `block_footer`, `data_block_hash`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod blob;
+mod block_footer;
 mod build;
 mod cache_usage;
 mod data_block_hash;

@@ -129,12 +129,22 @@ pub struct TableOptions {
     pub index_shortening: IndexShortening,
     /// Store keys of data blocks as differences.
     pub use_delta_encoding: bool,
+    /// Store the values of a data block after all of its keys. RocksDB reads such tables from 11.0
+    /// on.
+    pub separate_key_value_in_data_block: bool,
     /// Decompress every block after compressing it and compare.
     pub verify_compression: bool,
     /// Align uncompressed data blocks to pages.
     pub block_align: bool,
+    /// Let no data block lie in two units of this many bytes; 0 for no units.
+    pub super_block_alignment_size: u64,
+    /// Leave at most this part of a unit empty for that; 0 leaves nothing empty.
+    pub super_block_alignment_space_overhead_ratio: u64,
     /// Size filters by allocator classes; filters stay readable either way.
     pub optimize_filters_for_memory: bool,
+    /// Mark index blocks whose keys have distances with a coefficient of variation below this;
+    /// negative marks none.
+    pub uniform_cv_threshold: f64,
     /// Index of new tables.
     pub index_type: IndexType,
     /// Search aid of new data blocks.
@@ -242,9 +252,13 @@ impl TableOptions {
         enable_index_compression: true,
         index_shortening: IndexShortening::Separators,
         use_delta_encoding: true,
+        separate_key_value_in_data_block: false,
         verify_compression: false,
         block_align: false,
+        super_block_alignment_size: 0,
+        super_block_alignment_space_overhead_ratio: 128,
         optimize_filters_for_memory: true,
+        uniform_cv_threshold: -1.0,
         index_type: IndexType::BinarySearch,
         data_block_index_type: DataBlockIndexType::BinarySearch,
         initial_auto_readahead_size: 8 << 10,

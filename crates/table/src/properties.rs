@@ -97,12 +97,14 @@ numbers! {
     "rocksdb.num.entries" num_entries Write::Always;
     "rocksdb.num.filter_entries" num_filter_entries Write::Always;
     "rocksdb.num.range-deletions" num_range_deletions Write::Always;
+    "rocksdb.num.uniform.blocks" num_uniform_blocks Write::Unless(0);
     "rocksdb.oldest.key.time" oldest_key_time Write::Always;
     "rocksdb.original.file.number" original_file_number Write::Always;
     "rocksdb.raw.key.size" raw_key_size Write::Always;
     "rocksdb.raw.value.size" raw_value_size Write::Always;
     "rocksdb.sample_for_compression.fast.data.size" fast_compression_size Write::Unless(0);
     "rocksdb.sample_for_compression.slow.data.size" slow_compression_size Write::Unless(0);
+    "rocksdb.separate.key.value.in.data.block" separate_key_value_in_data_block Write::Unless(0);
     "rocksdb.tail.start.offset" tail_start_offset Write::Always;
     "rocksdb.top-level.index.size" top_level_index_size Write::Unless(0);
     "rocksdb.user.defined.timestamps.persisted" user_timestamps_persisted Write::Unless(1);
@@ -169,12 +171,14 @@ pub struct TableProperties {
     pub num_filter_entries: u64,
     pub num_merge_operands: u64,
     pub num_range_deletions: u64,
+    pub num_uniform_blocks: u64,
     pub oldest_key_time: u64,
     pub original_file_number: u64,
     pub prefix_extractor: String,
     pub property_collectors: String,
     pub raw_key_size: u64,
     pub raw_value_size: u64,
+    pub separate_key_value_in_data_block: u64,
     pub seqno_time_map: Vec<u8>,
     pub slow_compression_size: u64,
     pub tail_start_offset: u64,
@@ -221,12 +225,14 @@ impl Default for TableProperties {
             num_filter_entries: 0,
             num_merge_operands: 0,
             num_range_deletions: 0,
+            num_uniform_blocks: 0,
             oldest_key_time: 0,
             original_file_number: 0,
             prefix_extractor: String::new(),
             property_collectors: String::new(),
             raw_key_size: 0,
             raw_value_size: 0,
+            separate_key_value_in_data_block: 0,
             seqno_time_map: Vec::new(),
             slow_compression_size: 0,
             tail_start_offset: 0,

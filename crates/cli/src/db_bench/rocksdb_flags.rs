@@ -54,7 +54,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
     ("secondary_cache_uri", "", "secondary caches"),
-    ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simulate_hdd", "false", "simulated devices"),
     ("simulate_hybrid_fs_file", "", "simulated devices"),
     ("thread_status_per_interval", "0", "the status of threads"),
@@ -115,7 +114,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("skip_list_lookahead", "0"),
     ("tiered_adm_policy", "auto"),
     ("transaction_sleep", "0"),
-    ("uniform_cv_threshold", "-1"),
     ("verify_manifest_content_on_close", "false"),
 ];
 

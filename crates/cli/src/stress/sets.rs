@@ -85,6 +85,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("sst_partitioner_factory", &["nullptr", "{id=SstPartitionerFixedPrefixFactory;length=2;}"]),
     ("stats_dump_period_sec", &["0", "1"]),
     ("stats_persist_period_sec", &["0", "1"]),
+    ("uniform_cv_threshold", &["-1", "0.5"]),
     ("wal_compression", &["kNoCompression", "kZSTD"]),
     // Others refuse what a kill leaves at the end of a log, or pass over more than that.
     ("wal_recovery_mode", &["kPointInTimeRecovery", "kTolerateCorruptedTailRecords"]),

@@ -31,6 +31,25 @@ fn is_format_version(version: &u32) -> Result<(), Refusal> {
     if *version <= MAX_FORMAT_VERSION { Ok(()) } else { Err(Refusal::Bounds(text.to_string())) }
 }
 
+/// As [`is_format_version`].
+fn is_super_block(bytes: &u64) -> Result<(), Refusal> {
+    let text = match *bytes {
+        0 => return Ok(()),
+        bytes if !bytes.is_power_of_two() => {
+            "Super Block alignment requested but super block alignment size is not a power of 2"
+        }
+        bytes if bytes <= u64::from(u32::MAX) => return Ok(()),
+        _ => "Super block alignment size exceeds maximum number (4GiB) allowed",
+    };
+    Err(Refusal::Bounds(text.to_string()))
+}
+
+/// As [`is_format_version`].
+fn is_overhead_ratio(ratio: &u64) -> Result<(), Refusal> {
+    let text = "Super block alignment space overhead is too high";
+    if (1..4).contains(ratio) { Err(Refusal::Bounds(text.to_string())) } else { Ok(()) }
+}
+
 option_table! {
     /// Options of block-based tables. Every public field has the name of RocksDB's option.
     ///
@@ -81,6 +100,14 @@ option_table! {
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = TABLE.use_delta_encoding, mutable, newer
             => "identical::serial_tables_have_the_bytes_they_always_had";
+        /// Store the values of a data block after all of its keys. Read by RocksDB from 11.0 on.
+        separate_key_value_in_data_block: bool =
+            TABLE.separate_key_value_in_data_block, mutable, newest
+            => "rocksdb_11::data_blocks_are_those_of_rocksdb";
+        /// Mark index blocks whose keys have distances with a coefficient of variation below this,
+        /// for RocksDB's searches; negative marks none. Read by RocksDB from 11.1 on.
+        uniform_cv_threshold: f64 = TABLE.uniform_cv_threshold, mutable, newest
+            => "rocksdb_11::even_indexes_are_marked_where_rocksdb_marks_them";
         /// Filter, for instance `bloomfilter:10:false` or `ribbonfilter:10:0`; None writes none.
         filter_policy: Option<FilterPolicy> = TABLE.filter_policy, mutable, saved
             => "golden::ours_equal_rocksdbs";
@@ -99,6 +126,15 @@ option_table! {
         /// Align uncompressed data blocks to pages.
         block_align: bool = TABLE.block_align, mutable, saved
             => "aligned::compressed_blocks_are_aligned";
+        /// Let no data block lie in two units of this many bytes of the device, a power of 2; 0 for
+        /// no units.
+        super_block_alignment_size: u64 =
+            TABLE.super_block_alignment_size, mutable, newer, is_super_block
+            => "rocksdb_11::blocks_lie_in_one_super_block_where_rocksdbs_do";
+        /// Leave less than this part of such a unit empty for that; 0 leaves nothing empty.
+        super_block_alignment_space_overhead_ratio: u64 =
+            TABLE.super_block_alignment_space_overhead_ratio, mutable, newer, is_overhead_ratio
+            => "rocksdb_11::blocks_lie_in_one_super_block_where_rocksdbs_do";
         /// How index keys are shortened.
         index_shortening: IndexShortening = TABLE.index_shortening, mutable, saved
             => "identical::serial_tables_have_the_bytes_they_always_had";
@@ -164,16 +200,12 @@ option_table! {
         "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
         /// Only for hash indexes (removed in RocksDB 7).
         "hash_index_allow_collision": bool = "true", mutable, saved;
-        /// Only with super blocks.
-        "super_block_alignment_space_overhead_ratio": u64 = "128", mutable, newer;
         /// Only with a user-defined index.
         "fail_if_no_udi_on_open": bool = "false", mutable, newer;
         /// Obsolete since RocksDB 4.
         "skip_table_builder_flush": bool = "false", mutable, saved;
     }
     unsupported {
-        /// Alignment to larger units.
-        "super_block_alignment_size" accepts ["0"];
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
         /// Custom indexes.
@@ -210,8 +242,13 @@ impl BlockBasedTableOptions {
             enable_index_compression: self.enable_index_compression,
             index_shortening: self.index_shortening,
             use_delta_encoding: self.use_delta_encoding,
+            separate_key_value_in_data_block: self.separate_key_value_in_data_block,
+            uniform_cv_threshold: self.uniform_cv_threshold,
             verify_compression: self.verify_compression,
             block_align: self.block_align,
+            super_block_alignment_size: self.super_block_alignment_size,
+            super_block_alignment_space_overhead_ratio: self
+                .super_block_alignment_space_overhead_ratio,
             initial_auto_readahead_size: to_usize(self.initial_auto_readahead_size),
             max_auto_readahead_size: to_usize(self.max_auto_readahead_size),
             index_type: self.index_type,
@@ -241,6 +278,29 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::ColumnFamilyOptions;
     use super::*;
+
+    #[pumice_test_macros::test]
+    fn super_blocks_are_refused_in_rocksdbs_words() {
+        let mut cf = ColumnFamilyOptions::default();
+        let mut refused = |name: &str, value: u64| {
+            let set = cf.table_factory.set(name, &value.to_string());
+            set.err().map(|error| error.message().to_string()).unwrap_or_default()
+        };
+        for (bytes, words) in [
+            (0, ""),
+            (3 << 10, "super block alignment size is not a power of 2"),
+            (1 << 31, ""),
+            (1 << 33, "Super block alignment size exceeds maximum number (4GiB) allowed"),
+        ] {
+            let error = refused("super_block_alignment_size", bytes);
+            assert!(error.contains(words) && error.is_empty() == words.is_empty(), "{error}");
+        }
+        for ratio in 0..6 {
+            let error = refused("super_block_alignment_space_overhead_ratio", ratio);
+            let expected = (1..4).contains(&ratio);
+            assert_eq!(error.contains("space overhead is too high"), expected, "{ratio}: {error}");
+        }
+    }
 
     #[pumice_test_macros::test]
     fn versions_are_refused_in_rocksdbs_words() {

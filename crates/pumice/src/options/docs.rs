@@ -43,7 +43,7 @@ fn section<S: OptionSet>(out: &mut String, title: &str) {
             row.get(&defaults),
             match row.saved {
                 Saved::Always => "always",
-                Saved::Newer => "set",
+                Saved::Newer | Saved::Newest => "set",
                 Saved::Never => "never",
             },
             meaning(row),

@@ -59,9 +59,6 @@ const ON_DISK: &[OnDisk] = &[
     row("file_checksum_gen_factory", Writing, CRC32C, "the MANIFEST has checksums of whole files"),
     row("preclude_last_level_data_seconds", Writing, ZERO, "tables record write times"),
     row("preserve_internal_time_seconds", Writing, ZERO, "tables record write times"),
-    row("separate_key_value_in_data_block", Writing, OFF, "data blocks separate keys and values"),
-    row("super_block_alignment_size", Writing, ZERO, "data blocks are aligned"),
-    row("uniform_cv_threshold", Writing, &["-1", "-1.000000"], "index blocks mark uniform keys"),
     row("use_udi_as_primary_index", Reading, OFF, "tables are read through a user-defined index"),
     row("user_defined_index_factory", Writing, NULL, "tables have a user-defined index"),
 ];

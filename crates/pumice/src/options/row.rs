@@ -59,13 +59,15 @@ pub enum RowKind<S: 'static> {
 
 /// When an option is written to OPTIONS files, which RocksDB refuses to read if they contain a name
 /// that it does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Saved {
     /// Always: every RocksDB since 7.8 knows the name. A row without effect: if it is set.
     Always,
     /// If it is not the default: RocksDB added the name after 7.8. The file then has the version of
     /// the tables, so that older versions can be told to skip the name.
     Newer,
+    /// As `Newer`, where RocksDB added the name after 10.10.
+    Newest,
     /// Never: no RocksDB knows the name, or the value is an object.
     Never,
 }
@@ -207,20 +209,21 @@ impl<S: OptionSet> OptionRow<S> {
             (Saved::Never, _) | (_, RowKind::Unsupported { .. }) => None,
             (_, RowKind::Hint { .. }) => options.hints().get(self.name).cloned(),
             (Saved::Always, RowKind::Field { format_saved, .. }) => Some(format_saved(options)),
-            (Saved::Newer, RowKind::Field { format_saved, .. }) => {
+            (Saved::Newer | Saved::Newest, RowKind::Field { format_saved, .. }) => {
                 let text = format_saved(options);
                 (text != format_saved(defaults)).then_some(text)
             }
         }
     }
 
-    /// Whether RocksDB 7.8 does not know the result of `saved_text`.
-    pub(super) fn saves_what_is_newer(&self, options: &S) -> bool {
-        let members = match &self.kind {
-            RowKind::Field { has_newer_members, .. } => has_newer_members(options),
-            _ => false,
-        };
-        members || self.saved == Saved::Newer
+    /// When RocksDB learnt the result of `saved_text`.
+    pub(super) fn saves(&self, options: &S) -> Saved {
+        match &self.kind {
+            RowKind::Field { has_newer_members, .. } if has_newer_members(options) => {
+                self.saved.max(Saved::Newer)
+            }
+            _ => self.saved,
+        }
     }
 
     /// Whether the field passes its check; hints and unsupported rows always do.
@@ -511,6 +514,9 @@ macro_rules! row_saved {
     };
     (newer) => {
         $crate::options::row::Saved::Newer
+    };
+    (newest) => {
+        $crate::options::row::Saved::Newest
     };
     (unsaved) => {
         $crate::options::row::Saved::Never

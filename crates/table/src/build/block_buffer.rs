@@ -138,6 +138,12 @@ impl BlockBuffer {
         &self.bytes[..self.start]
     }
 
+    /// Takes the finished blocks away; the block under construction moves to the front.
+    pub fn drop_finished(&mut self) {
+        self.bytes.copy_within(self.start..self.len, 0);
+        (self.start, self.len) = (0, self.block_len());
+    }
+
     /// Clears everything, and frees the room if it was for a block of unusual size.
     pub fn clear(&mut self) {
         (self.start, self.len) = (0, 0);

@@ -6,6 +6,9 @@
 //! entry = varint shared ‖ varint non_shared ‖ varint value_len ‖ key suffix ‖ value
 //! ```
 //!
+//! Or with the values after all keys, in a buffer of their own until the block ends
+//! (docs/format/table.md#separated-values).
+//!
 //! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one before,
 //! which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps the last
 //! key for callers that do not know it. Buffers are reused: after the first few blocks nothing is
@@ -18,11 +21,13 @@ use pumice_base::coding::varint_len;
 use pumice_base::narrow::{len_u32, low_u8, low_u32};
 use pumice_base::{Error, Result};
 
+use crate::block_footer::SEPARATED_VALUES;
 use crate::build::block_buffer::BlockBuffer;
+use crate::build::pipeline::worker::release_large;
 use crate::prefix::{common_prefix, copy_key, copy_value};
 
-/// Longest entry header: three 5-byte varints.
-const MAX_HEADER_LEN: usize = 15;
+/// Longest entry header: four 5-byte varints.
+const MAX_HEADER_LEN: usize = 20;
 /// Longest header of an entry whose key lengths take a byte each and whose value length two.
 const USUAL_HEADER_LEN: usize = 4;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
@@ -35,6 +40,8 @@ pub(crate) const BLOCK_FOOTER_LEN: usize = 8;
 pub(crate) struct BlockBuilder {
     buffer: BlockBuffer,
     restarts: Vec<u32>,
+    /// The values of the block, if it stores them after its keys.
+    apart: Option<Vec<u8>>,
     /// Entries before the next restart point.
     until_restart: u32,
     restart_interval: u32,
@@ -53,6 +60,7 @@ impl BlockBuilder {
         BlockBuilder {
             buffer: BlockBuffer::default(),
             restarts: vec![0],
+            apart: None,
             until_restart: 0,
             restart_interval: restart_interval.max(1),
             share_mask: if delta_keys { usize::MAX } else { 0 },
@@ -61,10 +69,16 @@ impl BlockBuilder {
         }
     }
 
+    /// As [`BlockBuilder::new`], for blocks that store values after all keys.
+    pub fn separated(restart_interval: u32, delta_keys: bool) -> Self {
+        let apart = Some(Vec::new());
+        BlockBuilder { apart, ..BlockBuilder::new(restart_interval, delta_keys) }
+    }
+
     /// While a block with its next entry stays below `bytes`, it is certainly not full, and usual
-    /// entries are taken.
+    /// entries are taken; never with separated values.
     pub fn set_surely_open(&mut self, bytes: usize) {
-        self.surely_open = bytes;
+        self.surely_open = if self.apart.is_some() { 0 } else { bytes };
         self.set_free();
     }
 
@@ -77,14 +91,19 @@ impl BlockBuilder {
     /// Bytes of the block if it were finished now.
     #[inline]
     pub fn estimated_bytes(&self) -> usize {
-        self.buffer.block_len() + 4 * self.restarts.len() + 4
+        let apart = self.apart.as_ref().map_or(0, |values| values.len() + 4);
+        self.buffer.block_len() + 4 * self.restarts.len() + 4 + apart
     }
 
     /// RocksDB's estimate of the block's size after one more entry (`EstimateSizeAfterKV`): the
     /// whole key is counted. Kept equal so that blocks end at the same keys.
     #[inline]
     pub fn estimated_bytes_after(&self, key_len: usize, value_len: usize) -> usize {
-        let restart = if self.until_restart == 0 && !self.is_empty() { 4 } else { 0 };
+        let restart = match &self.apart {
+            _ if self.until_restart != 0 || self.is_empty() => 0,
+            None => 4,
+            Some(values) => 4 + varint_len_of(values.len()),
+        };
         self.estimated_bytes()
             + key_len
             + value_len
@@ -135,12 +154,19 @@ impl BlockBuilder {
     /// Appends an entry whose key has `common` leading bytes of the key before it.
     pub fn append(&mut self, key: &[u8], value: &[u8], common: usize) {
         let mut shared = common & self.share_mask;
-        if self.until_restart == 0 {
+        let restarts = self.until_restart == 0;
+        if restarts {
             self.restart();
             shared = 0;
         }
         self.until_restart -= 1;
         let suffix = &key[shared..];
+        if let Some(values) = &mut self.apart {
+            let numbers = [shared, suffix.len(), value.len(), values.len()];
+            put_separated(&mut self.buffer, &numbers[..3 + usize::from(restarts)], suffix);
+            values.extend_from_slice(value);
+            return;
+        }
         self.buffer.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         let lengths = [shared, suffix.len(), value.len()];
         if (shared | suffix.len() | value.len()) < 1 << 7 {
@@ -149,7 +175,7 @@ impl BlockBuilder {
                 .copy_from_slice(&lengths.map(|length| low_u8(length as u64)));
         } else {
             let to = self.buffer.extend_in_room(lengths.map(varint_len_of).iter().sum());
-            put_header(to, lengths);
+            put_header(to, &lengths);
         }
         copy_key(self.buffer.extend_in_room(suffix.len()), suffix);
         copy_value(self.buffer.extend_in_room(value.len()), value);
@@ -172,17 +198,26 @@ impl BlockBuilder {
         self.free_until = (self.buffer.bounds().0 + entries).min(self.buffer.room_end());
     }
 
-    /// Appends the restart array and returns the buffer with the finished block; `reset` before the
-    /// next entry.
+    /// Appends values and restart array and returns the buffer with the finished block; `reset`
+    /// before the next entry.
     pub fn finish(&mut self) -> &mut BlockBuffer {
         let count = self.restarts.len();
-        self.buffer.reserve(4 * count + 4);
-        let (restarts_to, count_to) =
-            self.buffer.extend_in_room(4 * count + 4).split_at_mut(4 * count);
+        let mut packed = len_u32(count);
+        let values_at = self.apart.as_ref().map(|values| {
+            let at = len_u32(self.buffer.block_len());
+            self.buffer.reserve(values.len());
+            self.buffer.extend_in_room(values.len()).copy_from_slice(values);
+            packed |= SEPARATED_VALUES;
+            at
+        });
+        self.buffer.reserve(4 * count + 8);
+        let restarts_to = self.buffer.extend_in_room(4 * count);
         for (restart, to) in self.restarts.iter().zip(restarts_to.chunks_exact_mut(4)) {
             to.copy_from_slice(&restart.to_le_bytes());
         }
-        count_to.copy_from_slice(&len_u32(count).to_le_bytes());
+        for word in values_at.into_iter().chain([packed]) {
+            self.buffer.extend_in_room(4).copy_from_slice(&word.to_le_bytes());
+        }
         &mut self.buffer
     }
 
@@ -191,6 +226,10 @@ impl BlockBuilder {
         self.buffer.restart_block();
         self.restarts.clear();
         self.restarts.push(0);
+        if let Some(values) = &mut self.apart {
+            values.clear();
+            release_large(values);
+        }
         self.until_restart = 0;
         self.set_free();
     }
@@ -201,10 +240,18 @@ fn varint_len_of(length: usize) -> usize {
     varint_len(length as u64)
 }
 
-/// Fills `to` with the three lengths.
-fn put_header(to: &mut [u8], lengths: [usize; 3]) {
+/// Appends the entry of a key whose value is stored apart from it.
+fn put_separated(buffer: &mut BlockBuffer, numbers: &[usize], suffix: &[u8]) {
+    buffer.reserve(MAX_HEADER_LEN + suffix.len());
+    let header = numbers.iter().map(|&number| varint_len_of(number)).sum();
+    put_header(buffer.extend_in_room(header), numbers);
+    copy_key(buffer.extend_in_room(suffix.len()), suffix);
+}
+
+/// Fills `to` with the numbers.
+fn put_header(to: &mut [u8], numbers: &[usize]) {
     let mut to = to.iter_mut();
-    for length in lengths {
+    for &length in numbers {
         let mut rest = length as u64;
         for byte in to.by_ref() {
             *byte = low_u8(rest);
@@ -322,6 +369,26 @@ mod tests {
         let block = builder.finish().block();
         assert_eq!(&block[..5], &[0, 1, 0xac, 0x02, b'k']);
         assert_eq!(&block[305..311], &[0, 2, 0xac, 0x02, b'k', b'2']);
+    }
+
+    /// A value follows the one before it; where it is stands at restart points.
+    #[pumice_test_macros::test]
+    fn values_follow_all_keys() {
+        let mut builder = BlockBuilder::separated(2, true);
+        for (key, value) in [(b"aa", &b"1"[..]), (b"ab", b""), (b"ac", b"22"), (b"ad", b"3")] {
+            builder.append(key, value, usize::from(key != b"aa"));
+        }
+        let mut want = vec![0, 2, 1, 0, b'a', b'a', 1, 1, 0, b'b'];
+        want.extend([0, 2, 2, 1, b'a', b'c', 1, 1, 1, b'd']);
+        want.extend(b"1223");
+        want.extend([0, 0, 0, 0, 10, 0, 0, 0, 20, 0, 0, 0, 2, 0, 0, 0x10]);
+        assert_eq!(builder.estimated_bytes(), want.len());
+        // The key, its lengths, and a restart point that says where the value is.
+        assert_eq!(builder.estimated_bytes_after(2, 1), want.len() + 2 + 1 + 4 + 1 + 4 + 1 + 1);
+        assert_eq!(builder.finish().block(), want);
+        builder.reset();
+        assert_eq!(builder.estimated_bytes(), 12);
+        assert_eq!(builder.finish().block(), [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0x10]);
     }
 
     /// Both ways of appending produce the same bytes, whatever the lengths.

@@ -58,7 +58,7 @@ use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::Plan;
 use crate::build::pipeline::prepopulate::Prepopulate;
 use crate::build::pipeline::serial::Serial;
-use crate::build::pipeline::sink::Sink;
+use crate::build::pipeline::sink::{Sink, SuperBlocks};
 use crate::build::pipeline::worker::Codec;
 use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
@@ -124,8 +124,11 @@ impl TableBuilder {
         };
         let end = BlockEnd::new(options, context.limits);
         let hash = setup::data_block_hash(&context);
-        let mut data =
-            BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);
+        let data_block = match options.separate_key_value_in_data_block {
+            true => BlockBuilder::separated,
+            false => BlockBuilder::new,
+        };
+        let mut data = data_block(options.block_restart_interval, options.use_delta_encoding);
         // The size of a hash index depends on the number of keys; only the general path computes
         // it.
         data.set_surely_open(if hash.is_some() { 0 } else { end.surely_open() });
@@ -309,6 +312,7 @@ fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
             codec_times: context.time_codec.then(Box::default),
             ..BuildStats::default()
         },
+        super_blocks: SuperBlocks::new(options),
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
         prepopulate: Prepopulate::new(context),

@@ -67,6 +67,13 @@ pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties
         property_collectors: format!("[{}]", context.property_collectors.join(",")),
         ..Default::default()
     };
+    if options.separate_key_value_in_data_block {
+        // RocksDB finds restart points by counting, and so has to know the interval.
+        properties.data_block_restart_interval = options.block_restart_interval.max(1).into();
+        properties.index_block_restart_interval =
+            options.index_block_restart_interval.max(1).into();
+        properties.separate_key_value_in_data_block = 1;
+    }
     let flag: fn(bool) -> &'static [u8] = |on| if on { b"1" } else { b"0" };
     properties.collect(properties::INDEX_TYPE, &(options.index_type as u32).to_le_bytes());
     properties.collect(properties::WHOLE_KEY_FILTERING, flag(options.whole_key_filtering));

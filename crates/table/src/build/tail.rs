@@ -116,6 +116,7 @@ impl TableBuilder {
         let properties = &mut self.properties;
         properties.index_size = written.size + BLOCK_TRAILER_LEN as u64;
         properties.index_partitions = written.partitions;
+        properties.num_uniform_blocks = written.even_blocks;
         properties.top_level_index_size = written.top_level_size;
         properties.index_key_is_user_key = u64::from(written.stores_user_keys);
         properties.index_value_is_delta_encoded = u64::from(written.delta_handles);

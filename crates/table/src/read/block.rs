@@ -28,7 +28,8 @@ use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::planted::{self, Bug};
 use pumice_cache::BlockBytes;
 
-use crate::data_block_hash::{Bucket, Buckets, HASH_INDEX};
+use crate::block_footer::{HASH_INDEX, RESERVED, RESTARTS_MASK, SEPARATED_VALUES};
+use crate::data_block_hash::{Bucket, Buckets};
 use crate::prefix::{common_prefix, prefix_word};
 
 /// Assembled keys that are kept may take this many bytes, or ..
@@ -73,11 +74,6 @@ impl Expanded {
         Ok(())
     }
 }
-
-const RESTARTS_MASK: u32 = (1 << 28) - 1;
-const SEPARATED_VALUES: u32 = 1 << 28;
-/// Bit 29 is only a hint that keys are evenly spread.
-const RESERVED: u32 = 1 << 30;
 
 /// The kind of a block's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,8 +116,6 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         ("db_paths={{path=/x;target_size=1}}", "", "", false),
         ("", "compaction_style=kCompactionStyleNone", "", true),
         ("", "", "user_defined_index_factory=trie_index", true),
-        ("", "", "separate_key_value_in_data_block=true", true),
-        ("", "", "uniform_cv_threshold=0.5", true),
         ("", "preserve_internal_time_seconds=5", "", true),
     ] {
         let text = file("11.9.0", db, cf, table);
@@ -135,7 +133,7 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
     }
     // Their default values are skipped like other names.
     let text =
-        file("11.9.0", "", "enable_blob_direct_write=false", "uniform_cv_threshold=-1.000000");
+        file("11.9.0", "", "enable_blob_direct_write=false", "use_udi_as_primary_index=false");
     let loaded = parse_options_file(&text, FileRules::default()).unwrap();
     assert_eq!(loaded.ignored.len(), 2);
     // What this build cannot do and no file shows is refused, too, unless the rules say so.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! With delta handles an entry that shares no key byte carries a full handle. A block that does
-//! not begin where its predecessor ended (padding lies between) therefore is made to share none.
+//! not begin where its predecessor ended (padding lies between) therefore is made to share none, as
+//! in RocksDB also without delta handles, unless all blocks are aligned to pages.
 //!
 //! One owner. Invariants: (1) `key_ends` and `handles` have one element per entry; (2) separators
 //! are internal keys; (3) `first_ends` is empty or has one element per entry.
@@ -20,7 +21,9 @@ use pumice_base::key::TRAILER_LEN;
 use pumice_base::narrow::{len_u32, low_u8};
 use pumice_base::planted::{self, Bug};
 
+use crate::block_footer::EVEN_KEYS;
 use crate::build::block_builder::block_too_large;
+use crate::build::index_builder::evenness::are_even;
 use crate::handle::BlockHandle;
 use crate::prefix::common_prefix;
 
@@ -30,8 +33,12 @@ pub(super) struct Form {
     /// Entries per restart point, at least 1.
     pub restart_interval: usize,
     pub delta_handles: bool,
+    /// Padding lies between any two blocks.
+    pub aligned: bool,
     pub user_keys: bool,
     pub first_keys: bool,
+    /// Blocks whose keys vary less in their distances are marked.
+    pub even_below: f64,
     /// Bytes of a block, at most.
     pub bytes_max: usize,
 }
@@ -101,7 +108,7 @@ impl Entries {
         }
         let previous = self.handles[i - 1];
         let adjacent = previous.end() == Some(self.handles[i].offset);
-        if form.delta_handles && !adjacent {
+        if !form.aligned && !adjacent {
             return Shape { key, shared: 0, previous_size: None };
         }
         let shared = common_prefix(self.key(i - 1, form), key);
@@ -132,11 +139,11 @@ impl Entries {
         lens + suffix + value + restart
     }
 
-    /// Replaces `block` by an index block of entries `range`.
+    /// Replaces `block` by an index block of entries `range`; true if it is marked as even.
     ///
     /// # Errors
     /// NotSupported if they exceed a block.
-    pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) -> Result<()> {
+    pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) -> Result<bool> {
         let too_large = || block_too_large("an index", form.bytes_max);
         // A reader reassembles the shared bytes, and counts them all in 32 bits.
         if self.raw_bytes(&range) > form.bytes_max {
@@ -147,7 +154,7 @@ impl Entries {
             block.reserve(self.estimated_bytes() + 8 * self.len());
         }
         let mut restarts = Vec::with_capacity(range.len() / form.restart_interval + 1);
-        for (place, i) in range.enumerate() {
+        for (place, i) in range.clone().enumerate() {
             if place.is_multiple_of(form.restart_interval) {
                 restarts.push(u32::try_from(block.len()).map_err(|_| too_large())?);
             }
@@ -159,8 +166,15 @@ impl Entries {
         for restart in &restarts {
             block.extend_from_slice(&restart.to_le_bytes());
         }
-        block.extend_from_slice(&len_u32(restarts.len()).to_le_bytes());
-        if block.len() > form.bytes_max { Err(too_large()) } else { Ok(()) }
+        let even = form.even_below >= 0.0 && self.is_even(range, form);
+        let packed = len_u32(restarts.len()) | if even { EVEN_KEYS } else { 0 };
+        block.extend_from_slice(&packed.to_le_bytes());
+        if block.len() > form.bytes_max { Err(too_large()) } else { Ok(even) }
+    }
+
+    fn is_even(&self, range: Range<usize>, form: Form) -> bool {
+        let keys = range.step_by(form.restart_interval).map(|i| self.key(i, form));
+        are_even(keys, if form.user_keys { 0 } else { TRAILER_LEN }, form.even_below)
     }
 
     /// Bytes of the separators and first keys of `range`, nothing of them shared.

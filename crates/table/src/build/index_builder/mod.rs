@@ -17,6 +17,7 @@
 //! order; (2) what is written depends on entries and options only.
 
 mod entries;
+mod evenness;
 #[cfg(test)]
 mod golden;
 mod hash;
@@ -48,6 +49,8 @@ pub(crate) struct IndexBuilder {
     kind: IndexType,
     restart_interval: u32,
     delta_handles: bool,
+    aligned: bool,
+    even_below: f64,
     user_key_allowed: bool,
     needs_sequences: bool,
     bytes_max: usize,
@@ -64,6 +67,8 @@ pub(crate) struct IndexResult {
     pub size: u64,
     /// Number of partitions, 0 for an index of one block.
     pub partitions: u64,
+    /// Blocks marked as having keys at even distances.
+    pub even_blocks: u64,
     /// Bytes of the top level of a partitioned index before compression, else 0.
     pub top_level_size: u64,
     /// Separators are user keys, not internal keys.
@@ -96,6 +101,8 @@ impl IndexBuilder {
             kind,
             restart_interval,
             delta_handles: options.format_version >= 4 && !options.block_align,
+            aligned: options.block_align,
+            even_below: options.uniform_cv_threshold,
             user_key_allowed: options.format_version >= 3,
             needs_sequences: false,
             bytes_max: context.limits.block_bytes(),
@@ -139,8 +146,10 @@ impl IndexBuilder {
         Form {
             restart_interval: self.restart_interval as usize,
             delta_handles: self.delta_handles,
+            aligned: self.aligned,
             user_keys: self.stores_user_keys(),
             first_keys: self.kind == IndexType::BinarySearchWithFirstKey,
+            even_below: self.even_below,
             bytes_max: self.bytes_max,
         }
     }
@@ -155,6 +164,7 @@ impl IndexBuilder {
             handle: BlockHandle::default(),
             size: 0,
             partitions: 0,
+            even_blocks: 0,
             top_level_size: 0,
             stores_user_keys: form.user_keys,
             delta_handles: form.delta_handles,
@@ -165,7 +175,8 @@ impl IndexBuilder {
             return Ok(result);
         }
         let mut block = Vec::new();
-        self.entries.encode(0..self.entries.len(), form, &mut block)?;
+        let even = self.entries.encode(0..self.entries.len(), form, &mut block)?;
+        result.even_blocks = u64::from(even);
         result.size = block.len() as u64;
         result.handle = write(&mut block)?;
         if let Some((prefixes, metadata)) = self.prefixes.finish() {

@@ -140,11 +140,13 @@ impl Partitions {
         let mut block = Vec::new();
         for range in self.plan(entries, form) {
             let last = range.end - 1;
-            entries.encode(range, form, &mut block)?;
+            result.even_blocks += u64::from(entries.encode(range, form, &mut block)?);
             result.size += block.len() as u64;
             result.partitions += 1;
             top.push(entries.separator(last), write(&mut block)?);
         }
+        // RocksDB marks partitions only.
+        let form = Form { even_below: -1.0, ..form };
         top.encode(0..top.len(), form, &mut block)?;
         result.top_level_size = block.len() as u64;
         result.size += result.top_level_size;

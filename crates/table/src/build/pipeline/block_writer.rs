@@ -63,11 +63,20 @@ impl BlockWriter {
         if align == 0 { 0 } else { (align - to_usize(self.offset % align as u64)) % align }
     }
 
-    /// Appends zeros up to a multiple of `align`, at most a page, bytes.
-    #[cold]
+    /// Appends zeros up to a multiple of `align` bytes.
     pub fn pad(&mut self, align: usize) -> Result<()> {
-        let zeros = [0; PAGE_BYTES];
-        self.append(&zeros[..self.padding(align)])
+        self.append_zeros(self.padding(align))
+    }
+
+    /// Appends that many zeros.
+    #[cold]
+    pub fn append_zeros(&mut self, mut count: usize) -> Result<()> {
+        while count > 0 {
+            let some = count.min(PAGE_BYTES);
+            self.append(&[0; PAGE_BYTES][..some])?;
+            count -= some;
+        }
+        Ok(())
     }
 
     /// Appends a block that is never compressed.

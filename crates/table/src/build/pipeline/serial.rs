@@ -64,7 +64,13 @@ impl Serial {
         tail: u64,
         last: bool,
     ) -> Result<()> {
-        let stored = self.sink.keep(buffer, entry);
+        let gap = self.sink.gap_before(buffer.block_len());
+        if gap > 0 {
+            self.sink.out.writer.append_run(buffer.finished())?;
+            buffer.drop_finished();
+            self.sink.out.append_zeros(gap)?;
+        }
+        let stored = gap as u64 + self.sink.keep(buffer, entry);
         sizes.emitted(stored, stored, tail);
         let max = self.sink.out.writer.buffer_bytes_max().min(BUFFER_BYTES_MAX);
         if last || buffer.finished().len() > max {

@@ -4,6 +4,7 @@
 //! data block in the file, in the order of the file.
 
 use pumice_base::Result;
+use pumice_base::narrow::to_usize;
 
 use crate::build::block_buffer::BlockBuffer;
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
@@ -12,6 +13,30 @@ use crate::build::pipeline::prepopulate::Prepopulate;
 use crate::build::pipeline::worker::{Outcome, Packed, release_large};
 use crate::build::stats::BuildStats;
 use crate::handle::BlockHandle;
+use crate::options::TableOptions;
+
+/// Units of the device that a data block should not lie in two of.
+pub(crate) struct SuperBlocks {
+    bytes: u64,
+    /// A gap is smaller than this.
+    gap_max: u64,
+}
+
+impl SuperBlocks {
+    /// The units of `options`, if there are any.
+    pub fn new(options: &TableOptions) -> Option<Self> {
+        let bytes = options.super_block_alignment_size;
+        let gap_max = bytes.checked_div(options.super_block_alignment_space_overhead_ratio)?;
+        (gap_max > 0).then_some(SuperBlocks { bytes, gap_max })
+    }
+
+    /// Bytes to leave empty before a block of `len` bytes that would begin at `offset`. As in
+    /// RocksDB the block's trailer does not count.
+    fn gap(&self, offset: u64, len: usize) -> usize {
+        let left = self.bytes - offset % self.bytes;
+        if len as u64 >= left && left < self.gap_max { to_usize(left) } else { 0 }
+    }
+}
 
 /// File, index, and what is counted in block order.
 pub(crate) struct Sink {
@@ -20,6 +45,7 @@ pub(crate) struct Sink {
     pub stats: BuildStats,
     /// Data blocks begin at multiples of this; 0 for no alignment.
     pub align: usize,
+    pub super_blocks: Option<SuperBlocks>,
     /// Bit n: a block was stored with compression type n.
     pub types_used: u16,
     /// Puts blocks into the block cache.
@@ -41,8 +67,16 @@ impl Sink {
         entry: &IndexEntry,
     ) -> Result<u64> {
         let start = self.out.offset;
+        if self.super_blocks.is_some() {
+            let is_packed = packed.outcome == Outcome::Compressed;
+            self.out.append_zeros(self.gap_before(if is_packed {
+                out.len()
+            } else {
+                raw.len()
+            }))?;
+        }
         if let Some(prepopulate) = &self.prepopulate {
-            prepopulate.data(start, raw);
+            prepopulate.data(self.out.offset, raw);
         }
         let handle = self.write_packed(raw, out, packed)?;
         self.index.push(entry, handle);
@@ -52,6 +86,11 @@ impl Sink {
         release_large(raw);
         release_large(out);
         Ok(self.out.offset - start)
+    }
+
+    /// Bytes to leave empty before a block of `len` bytes.
+    pub fn gap_before(&self, len: usize) -> usize {
+        self.super_blocks.as_ref().map_or(0, |units| units.gap(self.out.offset, len))
     }
 
     /// Seals the data block at the end of `buffer`, which counts as part of the file from now on,

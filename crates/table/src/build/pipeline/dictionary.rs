@@ -14,6 +14,9 @@ use pumice_compress::{CompressionDict, CompressionOptions, CompressionType};
 use crate::build::index_builder::IndexEntry;
 use crate::read::cached_block::CachedBlock;
 
+/// What the blocks are charged as, if they are.
+type Charge = Option<Reservation<CachedBlock>>;
+
 /// Raw blocks in order, with their index entries.
 pub(crate) struct Waiting {
     blocks: Vec<(Vec<u8>, IndexEntry)>,
@@ -21,7 +24,7 @@ pub(crate) struct Waiting {
     /// Above this many bytes the dictionary is made; `u64::MAX` waits for the end of the table.
     limit: u64,
     /// The bytes, if they are charged to the block cache.
-    charge: Option<Reservation<CachedBlock>>,
+    charge: Charge,
 }
 
 impl Waiting {
@@ -33,7 +36,7 @@ impl Waiting {
         kind: CompressionType,
         options: &CompressionOptions,
         target_file_size: u64,
-        charge: Option<Reservation<CachedBlock>>,
+        charge: Charge,
     ) -> Option<Self> {
         if !CompressionDict::wanted(kind, options) {
             return None;
@@ -63,7 +66,7 @@ impl Waiting {
     }
 
     /// The blocks, in order, and what is charged for them.
-    pub fn into_blocks(self) -> (Vec<(Vec<u8>, IndexEntry)>, Option<Reservation<CachedBlock>>) {
+    pub fn into_blocks(self) -> (Vec<(Vec<u8>, IndexEntry)>, Charge) {
         (self.blocks, self.charge)
     }
 

@@ -64,6 +64,7 @@ pub(crate) mod space;
 pub(crate) mod staged_ingestion;
 mod stalls;
 pub(crate) mod storage_info;
+mod tracking;
 pub(crate) mod two_phase;
 pub(crate) mod versions;
 pub(crate) mod wal_files;

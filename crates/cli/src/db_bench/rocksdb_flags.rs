@@ -123,7 +123,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("tiered_adm_policy", "auto"),
     ("transaction_sleep", "0"),
     ("uniform_cv_threshold", "-1"),
-    ("verify_manifest_content_on_close", "false"),
 ];
 
 /// Retired by RocksDB, but still used in old scripts. Ignored with a warning.

@@ -39,6 +39,7 @@ mod life;
 pub(crate) mod live_files;
 pub(crate) mod log_archive;
 mod log_recycling;
+mod manifest_check;
 pub(crate) mod manual_compaction;
 pub(crate) mod memtable_switch;
 pub(crate) mod notifications;

@@ -106,6 +106,9 @@ option_table! {
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate; not on tmpfs.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
+        /// Read the MANIFEST back before it is closed; a damaged one is replaced by a new one.
+        verify_manifest_content_on_close: bool = false, mutable, unsaved
+            => "manifest_check::a_damaged_manifest_is_replaced_at_the_close";
         /// Jobs say what they do in `stats::thread_list`.
         enable_thread_tracking: bool = false, fixed, saved
             => "thread_status::jobs_say_what_they_do";

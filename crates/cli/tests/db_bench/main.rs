@@ -8,6 +8,7 @@
 mod benchmarks;
 mod counts;
 mod databases;
+mod machine;
 mod other_engines;
 mod scripts;
 mod traces;

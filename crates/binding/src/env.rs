@@ -42,11 +42,6 @@ impl Env {
         ThreadPools::shared().set_background_threads(threads, priority);
     }
 
-    /// The kernel's ids of a pool's threads.
-    pub fn thread_ids(&self, priority: PoolPriority) -> Vec<u64> {
-        ThreadPools::shared().thread_ids(priority)
-    }
-
     /// How many jobs of a pool wait for a thread.
     pub fn queue_len(&self, priority: PoolPriority) -> usize {
         ThreadPools::shared().queue_len(priority)

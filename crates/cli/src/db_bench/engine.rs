@@ -9,6 +9,7 @@
 
 use super::flags::Flags;
 use super::stats_history::Sample;
+use pumice::stats::ThreadStatus;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -301,6 +302,10 @@ pub trait BenchDb: Send + Sync + 'static {
     fn backup(&self, to: &Path, rate: u64) -> Result<()>;
     /// Restores the newest backup of the directory `from` into `to`; `rate` as in `backup`.
     fn restore(&self, from: &Path, to: &Path, rate: u64) -> Result<()>;
+    /// The threads of the pools that its jobs run on.
+    fn thread_list(&self) -> Vec<ThreadStatus> {
+        Vec::new()
+    }
     /// The text of a property.
     fn property(&self, name: &str) -> Option<String>;
 }

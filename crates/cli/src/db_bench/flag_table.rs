@@ -50,6 +50,8 @@ flag_table! {
     duration: i32 = 0,
         "Time in seconds for the random-ops tests to run. When 0 then num and reads determine the \
         test duration";
+    enable_numa: bool = false,
+        "Bind each thread, and the memory it allocates, to one of the NUMA nodes, in turn";
     ops_between_duration_checks: i32 = 1000, "Check duration limit every x ops";
     seed: i64 = 0, "Seed base for random number generators. When 0 it is derived from the time";
     use_existing_db: bool = false, "Use the database as it is; benchmarks that fill are skipped";
@@ -185,6 +187,8 @@ flag_table! {
         "Nothing is read ahead beyond the upper bound. Not given, the engine's default stands";
     async_io: bool = false,
         "Reads wait for the device together. Not given, the engine's default stands";
+    io_uring_enabled: bool = true,
+        "Batches of reads, and fibers, use io_uring where the system has it";
     use_direct_io_for_flush_and_compaction: bool,
         "Use O_DIRECT for background flush and compaction writes";
     explicit_snapshot: bool = false, "Iterators read as of a snapshot";
@@ -232,6 +236,9 @@ flag_table! {
     plot: PathBuf = "",
         "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
     monitor_file: PathBuf = "", "What --plot draws, as a CSV file (Pumice's own)";
+    print_malloc_stats: bool = false, "Print malloc stats to stdout after benchmarks finish";
+    thread_status_per_interval: i32 = 0,
+        "Print what the threads of the pools do at each report of progress, and track it";
 
     // The database.
     options_file: PathBuf = "",
@@ -254,6 +261,12 @@ flag_table! {
         "The maximum block cache trace file size in bytes; nothing is added beyond it";
     trace_replay_fast_forward: f64 = 1.0, "Fast forward trace replay, must > 0.0";
     trace_replay_threads: i32 = 1, "The number of workers that replay a trace";
+    simulate_hdd: bool = false, "Simulate read/write latency on HDD";
+    simulate_hybrid_fs_file: PathBuf = "",
+        "File for storing metadata of files on HDDs, which are the warm ones; simulates their \
+        latency. The others are on the device as it is";
+    simulate_hybrid_hdd_multipliers: i32 = 1,
+        "In simulate_hybrid_fs_file or simulate_hdd mode, how many HDDs are simulated";
     report_file_operations: bool = false,
         "After each benchmark print how many files were opened, reads, appends and their bytes";
     use_uint64_comparator: bool = false, "Use Uint64 user comparator; key_size must be 8";

@@ -538,7 +538,7 @@ mod tests {
             "--compressed_cache_size=1",
             "--hash_bucket_count=5",
             "--use_adaptive_mutex=1",
-            "--noenable_numa",
+            "--nouse_trie_index",
         ];
         let words = words.map(OsString::from);
         parse(&words, &mut |warning| warnings.push(warning)).unwrap();

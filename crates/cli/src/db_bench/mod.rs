@@ -43,10 +43,12 @@ mod rocksdb_transactions;
 mod runner;
 mod scan_work;
 mod secondary;
+mod simulated_disk;
 mod spec;
 mod stats;
 mod stats_history;
 mod stderr_logger;
+mod thread_report;
 mod timeseries;
 mod transaction_work;
 mod user_times;
@@ -64,6 +66,7 @@ use driver::Driver;
 use engine::Engine;
 use families::Families;
 use flags::{Flags, Stop};
+use pumice_port::fiber::leave_out_io_uring;
 use pumice_port::os;
 use pumice_port::time::wall_micros;
 use spec::Entry;
@@ -214,8 +217,22 @@ fn check_names(flags: &Flags) -> Result<(), String> {
     Ok(())
 }
 
+/// What runs Pumice only.
+fn check_engine(flags: &Flags) -> Result<(), String> {
+    let rules = [
+        (flags.perf_level <= 1, "perf_level above 1", "it asks for Pumice's perf context"),
+        (flags.fibers == 0, "--fibers", "another engine blocks the thread it is called on"),
+        (!flags.print_malloc_stats, "--print_malloc_stats", "a library has its own allocator"),
+    ];
+    match rules.iter().find(|(holds, ..)| flags.engine != "pumice" && !holds) {
+        Some((_, flag, reason)) => Err(format!("ERROR: {flag} runs Pumice only: {reason}")),
+        None => Ok(()),
+    }
+}
+
 fn check_numbers(flags: &Flags) -> Result<(), String> {
     check_names(flags)?;
+    check_engine(flags)?;
     Families::new(flags)?;
     Lengths::new(flags, 0)?;
     disposable::check(flags)?;
@@ -245,10 +262,6 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
             "Overwrite_window_size must be strictly greater than 0.",
         ),
         ((0..=6).contains(&flags.perf_level), "perf_level must be 0 to 6"),
-        (
-            flags.perf_level <= 1 || flags.engine == "pumice",
-            "perf_level above 1 runs Pumice only: it asks for Pumice's perf context",
-        ),
         (flags.num > 0, "num must be at least 1"),
         (flags.key_size > 0, "key_size must be at least 1"),
         (flags.value_size >= 0, "value_size must not be negative"),
@@ -257,10 +270,6 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
         (flags.threads <= THREADS_MAX, "threads must be at most 10000"),
         (flags.fibers >= 0, "fibers must not be negative"),
         (flags.coro_jobs_per_thread > 0, "coro_jobs_per_thread must be at least 1"),
-        (
-            flags.fibers == 0 || flags.engine == "pumice",
-            "--fibers runs Pumice only: another engine blocks the thread it is called on",
-        ),
         (flags.background_readers >= 0, "background_readers must not be negative"),
         (flags.background_read_rate > 0, "background_read_rate must be at least 1"),
         (
@@ -285,6 +294,9 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
 }
 
 fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), String> {
+    if !flags.io_uring_enabled {
+        leave_out_io_uring();
+    }
     let seed = match flags.seed {
         0 => {
             let seed = wall_micros();
@@ -294,6 +306,12 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         seed => seed as u64,
     };
     driver::print_header(engine, flags);
+    if flags.enable_numa {
+        eprintln!("Running in NUMA enabled mode.");
+        if os::memory_nodes().is_none() {
+            return Err("NUMA is not supported by the system.".into());
+        }
+    }
     let path = directory(&flags.db, "dbbench");
     // As in RocksDB's db_bench before the database is opened.
     for (pool, threads) in [
@@ -308,6 +326,9 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
     engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
     // The database is closed before the process is measured.
     let ended = Driver::new(engine, flags, &path, seed)?.run(entries);
+    if flags.print_malloc_stats && ended.is_ok() {
+        println!("Malloc stats:\n{}", os::allocator::statistics());
+    }
     if flags.report_cpu {
         eprintln!("{}", process_report::line());
     }

@@ -15,12 +15,13 @@ use super::integers::Uint64Comparator;
 use super::open_and_compact;
 use super::pumice_calls::{self, PumiceCursor, PumiceReader, PumiceWriter};
 use super::pumice_transactions::{self, Base};
+use super::simulated_disk::SimulatedDisks;
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
 use super::user_times::UserTimes;
 use pumice::options::{CompactionServiceOptionsOverride, FileRules, parse_options_file};
-use pumice::stats::StatsLevel;
+use pumice::stats::{StatsLevel, ThreadStatus, thread_list};
 use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
 use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
@@ -121,6 +122,7 @@ impl Pumice {
         if flags.use_stderr_info_logger {
             options.db.info_log = Some(Arc::new(StderrLogger { level: options.db.info_log_level }));
         }
+        options.db.enable_thread_tracking |= flags.thread_status_per_interval > 0;
         options.db.create_if_missing = true;
         options.db.create_missing_column_families = true;
         if flags.wants_statistics() {
@@ -138,6 +140,7 @@ impl Pumice {
             options.cf.compaction_filter = Some(Arc::new(filter));
             println!("Compaction filter is used to remove expired data");
         }
+        options.db.file_system = SimulatedDisks::wanted(flags, options.db.file_system)?;
         let files = flags.report_file_operations.then(Arc::<FileCounts>::default);
         if let Some(counts) = files.clone() {
             let inner = options.db.file_system;
@@ -539,6 +542,10 @@ impl BenchDb for PumiceDb {
 
     fn restore(&self, from: &Path, to: &Path, rate: u64) -> Result<()> {
         backups::restore(from, to, rate)
+    }
+
+    fn thread_list(&self) -> Vec<ThreadStatus> {
+        thread_list()
     }
 
     fn property(&self, name: &str) -> Option<String> {

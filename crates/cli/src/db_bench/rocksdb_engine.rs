@@ -67,6 +67,10 @@ impl RocksDb {
             ("charge_blob_cache", flags.charge_blob_cache),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
+            ("thread_status_per_interval", flags.thread_status_per_interval != 0),
+            ("io_uring_enabled", !flags.io_uring_enabled),
+            ("simulate_hdd", flags.simulate_hdd),
+            ("simulate_hybrid_fs_file", !flags.simulate_hybrid_fs_file.as_os_str().is_empty()),
         ];
         if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
             return Err(format!(

@@ -9,6 +9,7 @@ use super::work::{self, Work};
 use super::worker::{Shared, Worker};
 use pumice::perf::{self, PerfLevel};
 use pumice_port::fiber::Runtime;
+use pumice_port::os::{MemoryNode, memory_nodes};
 use pumice_port::thread::{JoinHandle, try_spawn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,11 +25,15 @@ pub fn run<D: BenchDb>(
     work: Work,
     seed: u64,
 ) -> Result<Vec<Stats>> {
+    let nodes = shared.flags.enable_numa.then(memory_nodes).flatten().unwrap_or_default();
     let start = |index: usize| -> Result<JoinHandle<Result<Stats>>> {
         let shared = shared.clone();
-        let body = move || run_one(&shared, work, index, seed + index as u64);
+        // A loop has one node, whichever of its fibers runs.
+        let place = fibers.map_or(index, |runtime| index % runtime.loops());
+        let node = in_turn(&nodes, place).cloned();
+        let body = move || run_one(&shared, work, index, seed + index as u64, node);
         match fibers {
-            Some(runtime) => Ok(runtime.spawn_on(index % runtime.loops(), "bench", body)),
+            Some(runtime) => Ok(runtime.spawn_on(place, "bench", body)),
             None => try_spawn("bench", body).map_err(|error| error.to_string()),
         }
     };
@@ -54,7 +59,20 @@ pub fn run<D: BenchDb>(
     results.into_iter().map(|ended| ended.map_err(|error| error.to_string())?).collect()
 }
 
-fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) -> Result<Stats> {
+/// The node of thread `place`: the nodes in turn, if there are any.
+fn in_turn<T>(nodes: &[T], place: usize) -> Option<&T> {
+    nodes.get(place.checked_rem(nodes.len())?)
+}
+
+fn run_one<D: BenchDb>(
+    shared: &Shared<D>,
+    work: Work,
+    index: usize,
+    seed: u64,
+    node: Option<MemoryNode>,
+) -> Result<Stats> {
+    let bound = node.map_or(Ok(()), |node| node.bind_thread());
+    let bound = bound.map_err(|error| format!("cannot bind a thread to its NUMA node: {error}"));
     let mut worker = Worker::start(shared, index, seed)?;
     let level = u8::try_from(shared.flags.perf_level).ok().and_then(PerfLevel::from_number);
     let level = level.unwrap_or_default();
@@ -62,11 +80,25 @@ fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) 
         perf::set_level(level);
         perf::count_by_level(true);
     }
-    let result = work::run(work, &mut worker);
+    // The others wait for this one at the gate, whatever became of it.
+    let result = bound.and_then(|()| work::run(work, &mut worker));
     if level > PerfLevel::Disable {
         worker.stats.add_message(&format!("PERF_CONTEXT:\n{}", perf::context()));
     }
     worker.stats.stop();
     shared.finished.fetch_add(1, Ordering::Release);
     result.map(|()| worker.stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_turn;
+
+    // Plain #[test]: nothing in it waits.
+    #[test]
+    fn threads_take_nodes_in_turn() {
+        let nodes = |places: [usize; 5]| places.map(|place| in_turn(&["a", "b"], place).copied());
+        assert_eq!(nodes([0, 1, 2, 3, 7]), [Some("a"), Some("b"), Some("a"), Some("b"), Some("b")]);
+        assert_eq!(in_turn::<&str>(&[], 3), None);
+    }
 }

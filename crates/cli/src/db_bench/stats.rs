@@ -42,6 +42,17 @@ pub enum Operation {
     MultiScan,
 }
 
+/// What the count of an operation led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing: no report was due.
+    None,
+    /// A report was due; no interval has ended.
+    Due,
+    /// The line of an interval was printed.
+    Interval,
+}
+
 const OPERATIONS: [&str; 12] = [
     "read",
     "write",
@@ -75,6 +86,8 @@ pub struct Stats {
     last_report_at: u64,
     interval: u64,
     interval_micros: u64,
+    /// Finished operations are shown on the terminal.
+    is_shown: bool,
     slow_micros: Option<u64>,
     /// Operations of all workers, for the CSV reporter.
     reported: Option<Arc<AtomicU64>>,
@@ -90,7 +103,9 @@ impl Stats {
             (1.., _) => 1000,
             (_, every) => u64::try_from(every).unwrap_or(0),
         };
-        let quiet = interval == 0 && !(flags.progress_reports && std::io::stderr().is_terminal());
+        let is_shown = flags.progress_reports && std::io::stderr().is_terminal();
+        let is_due = is_shown || (flags.progress_reports && flags.thread_status_per_interval != 0);
+        let quiet = interval == 0 && !is_due;
         Stats {
             worker,
             start: now,
@@ -112,6 +127,7 @@ impl Stats {
             last_report_at: now,
             interval,
             interval_micros: u64::try_from(flags.stats_interval_seconds).unwrap_or(0) * 1_000_000,
+            is_shown,
             slow_micros: (interval == 0).then(|| u64::try_from(flags.slow_usecs).unwrap_or(0)),
             reported,
             excluded: false,
@@ -123,9 +139,9 @@ impl Stats {
         self.start
     }
 
-    /// Counts `n` operations that ended now. True: an interval line was printed.
+    /// Counts `n` operations that ended now.
     #[inline]
-    pub fn finished(&mut self, n: u64, operation: Operation) -> bool {
+    pub fn finished(&mut self, n: u64, operation: Operation) -> Progress {
         if let Some(reported) = &self.reported {
             reported.fetch_add(n, Ordering::Relaxed);
         }
@@ -133,7 +149,7 @@ impl Stats {
             self.time(operation);
         }
         self.done += n;
-        if self.done >= self.next_report { self.report() } else { false }
+        if self.done >= self.next_report { self.report() } else { Progress::None }
     }
 
     fn time(&mut self, operation: Operation) {
@@ -161,7 +177,7 @@ impl Stats {
     }
 
     #[cold]
-    fn report(&mut self) -> bool {
+    fn report(&mut self) -> Progress {
         if self.interval == 0 {
             self.next_report += match self.next_report {
                 0..1000 => 100,
@@ -172,14 +188,16 @@ impl Stats {
                 100_000..500_000 => 50_000,
                 _ => 100_000,
             };
-            eprint!("... finished {} ops{:30}\r", self.done, "");
-            return false;
+            if self.is_shown {
+                eprint!("... finished {} ops{:30}\r", self.done, "");
+            }
+            return Progress::Due;
         }
         self.next_report += self.interval;
         let now = now_micros();
         let micros = now - self.last_report_at;
         if micros < self.interval_micros {
-            return false;
+            return Progress::Due;
         }
         let time = local_time_string(wall_micros());
         let interval_done = self.done - self.last_report_done;
@@ -195,7 +213,7 @@ impl Stats {
         );
         self.last_report_at = now;
         self.last_report_done = self.done;
-        true
+        Progress::Interval
     }
 
     /// Adds to the bytes that MB/s is computed from.

@@ -8,7 +8,8 @@
 use super::engine::{BenchDb, ReadSettings, Result, WriteSettings};
 use super::families::Families;
 use super::flags::Flags;
-use super::stats::{Operation, Stats};
+use super::stats::{Operation, Progress, Stats};
+use super::thread_report;
 use super::workload::{ExistingKeys, KeyMaker, Lengths, ValueMaker};
 use pumice_base::random::Rng;
 use pumice_env::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterOptions};
@@ -300,16 +301,25 @@ impl<'a, D: BenchDb> Worker<'a, D> {
             self.unyielded = 0;
             maybe_yield();
         }
-        if self.stats.finished(n, operation)
-            && self.index == 0
-            && self.shared.flags.stats_per_interval > 0
-        {
+        match self.stats.finished(n, operation) {
+            Progress::None => {}
+            progress => self.report_progress(progress),
+        }
+    }
+
+    /// What the first worker adds to a report of its progress.
+    #[cold]
+    fn report_progress(&self, progress: Progress) {
+        let flags = &self.shared.flags;
+        if self.index == 0 && progress == Progress::Interval && flags.stats_per_interval > 0 {
             self.report_interval();
+        }
+        if self.index == 0 && flags.thread_status_per_interval != 0 {
+            eprint!("{}", thread_report::text(&self.shared.db.thread_list()));
         }
     }
 
     /// What `--stats_per_interval` adds to an interval's line, word for word as RocksDB's.
-    #[cold]
     fn report_interval(&self) {
         let property = |name: &str| self.shared.db.property(&format!("rocksdb.{name}"));
         if let Some(text) = property("stats") {

@@ -9,6 +9,7 @@ mod benchmarks;
 mod caches;
 mod counts;
 mod databases;
+mod machine;
 mod other_engines;
 mod scripts;
 mod traces;

@@ -31,7 +31,7 @@ mod stats;
 mod timers;
 mod watchdog;
 
-pub use crate::io::IoMode;
+pub use crate::io::{IoMode, leave_out_io_uring};
 pub(crate) use borrowed::{close_idle as close_idle_loops, run_for as run_borrowed_for};
 pub use cpu::{CpuWatch, watch_cpu};
 pub use offload::{Workers, aside, offload};

@@ -51,6 +51,7 @@ use in_flight::{Group, InFlight};
 use pool::PoolRing;
 use std::cell::RefCell;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uring::KernelRing;
 pub(crate) use uring::PINNED_BYTES;
 
@@ -348,9 +349,23 @@ fn pause() {
     task::park_until(&FOR_RETRY, Some(crate::time::monotonic_nanos() + RETRY_NANOS));
 }
 
-/// Whether the environment asks for threads in place of io_uring.
+/// The program wants no io_uring.
+static WITHOUT_URING: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing of the process that is made with [`IoMode::Auto`] uses io_uring, as with the
+/// environment variable `PUMICE_IO=threads`. For the beginning of a program.
+///
+/// ```
+/// pumice_port::fiber::leave_out_io_uring();
+/// ```
+pub fn leave_out_io_uring() {
+    WITHOUT_URING.store(true, Ordering::Relaxed);
+}
+
+/// Whether the program or the environment asks for threads in place of io_uring.
 fn is_forced() -> bool {
-    std::env::var_os("PUMICE_IO").is_some_and(|value| value == "threads")
+    WITHOUT_URING.load(Ordering::Relaxed)
+        || std::env::var_os("PUMICE_IO").is_some_and(|value| value == "threads")
 }
 
 /// Performs an operation on the calling fiber, suspending it; `None` when the caller is not a fiber

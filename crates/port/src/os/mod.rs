@@ -12,6 +12,7 @@ pub mod allocator;
 pub mod c_memory;
 mod file;
 mod lock;
+mod numa;
 mod pages;
 mod process;
 mod read;
@@ -23,6 +24,7 @@ pub use file::{
     read_dir, read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
+pub use numa::{MemoryNode, memory_nodes};
 pub use pages::{HUGE_PAGE_BYTES, HugeRegion, Pages};
 pub use process::{
     CpuPriority, HugePages, IoPriority, ThreadPriority, current_cpu, descriptor_limit,

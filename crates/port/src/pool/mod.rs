@@ -219,6 +219,12 @@ impl ThreadPools {
         self.pool(priority).thread_ids()
     }
 
+    /// The kernel's ids of the pool's live threads, each with that of the thread that takes its
+    /// jobs in its place; 0 if it does so itself.
+    pub fn threads(&self, priority: Priority) -> Vec<(u64, u64)> {
+        self.pool(priority).threads()
+    }
+
     /// Ends all threads. With `finish_queued` they first do what is queued, otherwise queued jobs
     /// are dropped. Suspends. The pools stay usable afterwards.
     pub fn join_all(&self, finish_queued: bool) {

@@ -106,8 +106,13 @@ impl Pool {
     pub(crate) fn wish_io(&self, wish: IoPriority) {
         self.state.lock().wish.io = wish;
     }
+    pub(crate) fn threads(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let all = state.thread_ids.iter().copied().zip(state.twin_ids.iter().copied());
+        all.filter(|(id, _)| *id != 0).collect()
+    }
     pub(crate) fn thread_ids(&self) -> Vec<u64> {
-        self.state.lock().thread_ids.iter().copied().filter(|id| *id != 0).collect()
+        self.threads().into_iter().map(|(id, _)| id).collect()
     }
 
     pub(super) fn submit(pool: &Arc<Pool>, job: Queued) {

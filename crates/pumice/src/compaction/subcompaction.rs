@@ -33,6 +33,7 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
+use crate::stats::thread_status::{JobNote, JobTraffic, ThreadStage};
 use crate::table_output::blob_output::{BlobOutput, BlobSpec, Relocation};
 use crate::table_output::compaction_iterator::{
     CompactionIterator, CompactionSettings, TimeBounds,
@@ -103,16 +104,18 @@ pub(crate) struct JobContext {
     pub outputs: Outputs,
 }
 
-/// Numbers of the output files so far, finished or not.
+/// What the parts tell while they run: numbers of output files, finished or not, and how far they
+/// are.
 pub(crate) struct Outputs {
     pub tables: Mutex<Vec<FileNumber>>,
     pub blobs: Mutex<Vec<FileNumber>>,
+    pub note: JobNote,
 }
 
 impl Default for Outputs {
     fn default() -> Self {
         let none = || Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
-        Outputs { tables: none(), blobs: none() }
+        Outputs { tables: none(), blobs: none(), note: JobNote::default() }
     }
 }
 
@@ -196,6 +199,7 @@ pub(crate) fn run(
     let lane = job.env.lane(job.lane);
     let result = lane.run(&job.floor, || {
         let _inside = job.env.enter_job(); // Lanes have threads of their own.
+        job.outputs.note.at(ThreadStage::CompactionProcessKv);
         activity::during(IoActivity::Compaction, || compact(job, start, end))
     });
     if let Ok(part) = &result {
@@ -352,11 +356,12 @@ fn write_all<I: InternalIterator>(
     start: &Option<Vec<u8>>,
     writer: &mut Writer<'_>,
 ) -> Result<(IterationCounts, I)> {
+    let mut traffic = writer.job.outputs.note.count_io();
     match start {
         Some(start) => entries.seek(start),
         None => entries.seek_to_first(),
     }
-    write_entries(writer.job, &mut entries, writer)?;
+    write_entries(writer.job, &mut entries, writer, &mut traffic)?;
     writer.finish()?;
     Ok((entries.counts(), entries.into_input()))
 }
@@ -366,6 +371,7 @@ fn write_entries<I: InternalIterator>(
     job: &JobContext,
     entries: &mut CompactionIterator<I>,
     writer: &mut Writer<'_>,
+    traffic: &mut JobTraffic,
 ) -> Result<()> {
     let mut until_poll = KEYS_PER_POLL;
     let mut progress = JobProgress::new(job.io.as_deref());
@@ -388,6 +394,7 @@ fn write_entries<I: InternalIterator>(
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
             job.check_wanted()?;
+            traffic.note();
         }
     }
     entries.status()?;
@@ -547,7 +554,9 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, tombstone)?;
         }
         self.low = high;
+        self.job.outputs.note.at(ThreadStage::CompactionSyncFile);
         let written = output.finish(&*self.job.env, &self.job.cf)?;
+        self.job.outputs.note.at(ThreadStage::CompactionProcessKv);
         self.helper_cpu_micros += written.helper_cpu_micros;
         self.blobs_out.merge(written.references);
         let (path, bytes) = (self.job.cf.table_of(&written.meta), written.meta.file_size);

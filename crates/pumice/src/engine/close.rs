@@ -248,9 +248,10 @@ impl DbInner {
         let _alone = self.exclusive();
         self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         let closed = self.logs.at_rest().close(false);
-        // Not in one statement: the check takes the lock again.
+        // Not in one statement: the checks take the lock, too.
+        let checked = self.check_manifest_content();
         let manifest = self.manifest.lock().close();
-        let manifest = manifest.and(self.check_failed_log());
+        let manifest = checked.and(manifest).and(self.check_failed_log());
         if result.is_ok() {
             *result = closed.and(manifest);
         }

@@ -25,6 +25,7 @@ use crate::state::errors::Reason;
 use crate::state::job::RunJob;
 use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
 use crate::stats::listener::SubcompactionJobInfo;
+use crate::stats::thread_status::{JobNote, ThreadStage};
 use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
@@ -109,6 +110,7 @@ impl DbInner {
     }
 
     fn compact(self: &Arc<Self>, work: &CompactionWork, lane: LaneKind) -> Result<()> {
+        let tracked = self.track_compaction(work);
         if work.pick.is_trivial_move {
             return self.move_files(work);
         }
@@ -119,7 +121,9 @@ impl DbInner {
         let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
-        let result = self.rewrite(work, lane, job, started);
+        let note = tracked.note();
+        note.is_job(job);
+        let result = self.rewrite(work, lane, &note, job, started);
         if let Err(error) = &result {
             self.note_compaction_failed(job, work, error);
         }
@@ -130,12 +134,14 @@ impl DbInner {
         self: &Arc<Self>,
         work: &CompactionWork,
         lane: LaneKind,
+        note: &JobNote,
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
         let filters = work.cf.options().has_filter();
         let _filtering = filters.then(|| self.snapshots.filter_begins());
-        let context = Arc::new(self.job_context(work, lane, job)?);
+        let context = Arc::new(self.job_context(work, lane, note, job)?);
+        note.at(ThreadStage::CompactionRun);
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.tables.lock());
         let blobs = std::mem::take(&mut *context.outputs.blobs.lock());
@@ -150,6 +156,7 @@ impl DbInner {
                 return Err(error);
             }
         };
+        note.at(ThreadStage::CompactionInstall);
         let installed = self.install(work, &files, &part);
         {
             let mut state = self.state.lock();
@@ -248,6 +255,7 @@ impl DbInner {
         self: &Arc<Self>,
         work: &CompactionWork,
         lane: LaneKind,
+        note: &JobNote,
         job: u64,
     ) -> Result<JobContext> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
@@ -266,7 +274,7 @@ impl DbInner {
             floor: Floor::of_caller(),
             manual: work.manual.as_ref().map(|piece| piece.asked.clone()),
             part: self.part_info(work, job),
-            outputs: Outputs::default(),
+            outputs: Outputs { note: note.clone(), ..Outputs::default() },
         })
     }
 

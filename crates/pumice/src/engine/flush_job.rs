@@ -31,6 +31,7 @@ use crate::state::manifest_log::EditGroup;
 use crate::state::parts::Logs;
 use crate::state::{DbState, Files};
 use crate::stats::listener::FlushReason;
+use crate::stats::thread_status::{ThreadStage, Tracked};
 use crate::version::family::CfData;
 
 /// What a flush works on.
@@ -56,6 +57,8 @@ struct WrittenTable {
     blob_files: Vec<BlobFileAddition>,
     micros: u64,
     cpu_micros: u64,
+    /// Its flush is listed until it is installed.
+    tracked: Tracked,
 }
 
 impl FlushWork {
@@ -180,6 +183,9 @@ impl DbInner {
                 }
             }
         }
+        for table in &written {
+            table.tracked.note().at(ThreadStage::MemtableInstallFlushResults);
+        }
         // No family is dropped between the two: a drop changes the MANIFEST too.
         let mut live = Vec::new();
         // First, since the installed table may start a compaction, which asks how much is flushed.
@@ -226,12 +232,14 @@ impl DbInner {
     fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
         let (started, lane) = (time::now_micros(), self.background.lanes.of(LaneKind::Normal));
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
+        let tracked = self.track_flush(&work.cf, &work.mems, job);
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic in user code leaves no file behind.
         let written = thread::contain("Flush", || {
             let older = Some(Arc::clone(&work.older));
             let (reason, blob_files) = (TableReason::Flush, &work.blob_files);
-            let output = FlushOutput { number, epoch, reason, older, blob_files };
+            let note = tracked.note();
+            let output = FlushOutput { number, epoch, reason, older, blob_files, note };
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.life.mark.enter_job(); // Lanes have threads of their own.
@@ -258,7 +266,7 @@ impl DbInner {
             Some(Flushed { file, blob_files }) => (Some(file.meta), blob_files),
             None => (None, Vec::new()),
         };
-        Ok(WrittenTable { job, file, blob_files, micros, cpu_micros })
+        Ok(WrittenTable { job, file, blob_files, micros, cpu_micros, tracked })
     }
 
     /// The memtables are in the new file: releases them and the logs that only they needed.

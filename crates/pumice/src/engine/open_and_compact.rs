@@ -36,6 +36,7 @@ use crate::options::requests::CancelFlag;
 use crate::recovery::lock::Mode;
 use crate::snapshot::LiveSnapshots;
 use crate::state::work::CompactionWork;
+use crate::stats::thread_status::JobNote;
 
 /// How [`open_and_compact`] works.
 ///
@@ -203,7 +204,7 @@ fn compact(
     }
     let work = work(db, output_path, input)?;
     let job = db.reports.events.next_job();
-    let mut context = db.job_context(&work, LaneKind::Normal, job)?;
+    let mut context = db.job_context(&work, LaneKind::Normal, &JobNote::default(), job)?;
     context.snapshots = LiveSnapshots {
         sequences: input.snapshots.clone(),
         // Transactions of the database: what they check is not known here.

@@ -29,6 +29,7 @@ use crate::engine::DbInner;
 use crate::engine::recovery::{Replay, unknown_family};
 use crate::flush::{FlushOutput, Flushed, stripping, write_level0};
 use crate::lock_order;
+use crate::stats::thread_status::JobNote;
 use crate::version::family::{CfData, new_memtable, unread_memtable};
 
 /// The threads that write tables beside the replay.
@@ -71,7 +72,8 @@ impl Table {
         let Table { cf, mem, number, epoch, older } = self;
         let blob_files = &Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
         let reason = TableReason::Recovery;
-        let output = FlushOutput { number, epoch, reason, older, blob_files };
+        let note = JobNote::default();
+        let output = FlushOutput { number, epoch, reason, older, blob_files, note };
         write_level0(db, &cf, &[mem], &output, None)
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber};
+use pumice_base::{Error, FileNumber, InternalIterator, InternalKey, Result, SequenceNumber};
 use pumice_env::filename::TableDirs;
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::edit::BlobFileAddition;
@@ -32,6 +32,7 @@ use crate::options::codec::flush_compression;
 use crate::read::guarded::memtable_source;
 use crate::read::merging_iterator::MergingIterator;
 use crate::stats::listener::TableFileCreationReason;
+use crate::stats::thread_status::{JobNote, JobTraffic, ThreadStage};
 use crate::table_output::blob_output::{BlobOutput, BlobSpec};
 use crate::table_output::compaction_iterator::{
     CompactionIterator, CompactionSettings, TimeBounds,
@@ -53,6 +54,8 @@ pub(crate) struct FlushOutput<'a> {
     pub older: Option<Arc<Version>>,
     /// Gets the numbers of blob files, which the caller discards unless it installs the table.
     pub blob_files: &'a Mutex<Vec<FileNumber>>,
+    /// Is told how far it is.
+    pub note: JobNote,
 }
 
 /// What a flush or a recovery has written.
@@ -156,21 +159,8 @@ pub(crate) fn write_level0(
     let numbers = flushed.blob_files;
     let of_blobs = BlobSpec { level: 0, reason, relocation: None, io, numbers };
     let mut blobs = BlobOutput::new(env, cf, of_blobs)?;
-    entries.seek_to_first();
-    let mut progress = JobProgress::new(io.map(|io| &**io));
-    while entries.valid() {
-        let entry = (InternalKey::new(entries.key()), entries.value());
-        let (key, value) = match &mut blobs {
-            None => entry,
-            Some(blobs) => blobs.place(entry.0, entry.1)?,
-        };
-        output.add(key, value)?;
-        let bytes = entries.key().len() + entries.value().len();
-        entries.next();
-        progress.at(entries.counts().entries_in, bytes);
-    }
-    entries.status()?;
-    progress.report(entries.counts().entries_in);
+    flushed.note.at(ThreadStage::FlushWriteL0);
+    let _traffic = write_entries(&mut entries, &mut blobs, &mut output, io, &flushed.note)?;
     if env.db_options().flush_verify_memtable_count {
         verify_count(given, entries.counts().entries_in)?;
     }
@@ -186,6 +176,43 @@ pub(crate) fn write_level0(
         env.file_system().sync_dir(cf.dirs.dir(TableDirs::OWN))?;
     }
     Ok(Some(Flushed { file, blob_files }))
+}
+
+/// Entries between two reports of what was written.
+const ENTRIES_PER_NOTE: u32 = 1024;
+
+/// Adds all `entries` to `output`; large values go to `blobs` if there are some. Returns what
+/// counts the rest of the writes.
+fn write_entries<I: InternalIterator>(
+    entries: &mut CompactionIterator<I>,
+    blobs: &mut Option<BlobOutput<'_>>,
+    output: &mut OutputFile,
+    io: Option<&Arc<JobIo>>,
+    note: &JobNote,
+) -> Result<JobTraffic> {
+    let mut traffic = note.count_io();
+    entries.seek_to_first();
+    let mut progress = JobProgress::new(io.map(|io| &**io));
+    let mut until_note = ENTRIES_PER_NOTE;
+    while entries.valid() {
+        let entry = (InternalKey::new(entries.key()), entries.value());
+        let (key, value) = match blobs {
+            None => entry,
+            Some(blobs) => blobs.place(entry.0, entry.1)?,
+        };
+        output.add(key, value)?;
+        let bytes = entries.key().len() + entries.value().len();
+        entries.next();
+        progress.at(entries.counts().entries_in, bytes);
+        until_note -= 1;
+        if until_note == 0 {
+            until_note = ENTRIES_PER_NOTE;
+            traffic.note();
+        }
+    }
+    entries.status()?;
+    progress.report(entries.counts().entries_in);
+    Ok(traffic)
 }
 
 /// Adds what of `list` has to be written.

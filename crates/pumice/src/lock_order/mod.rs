@@ -95,6 +95,9 @@ pub(crate) static LEVEL0_COST: LockRank = LockRank::background(LEAF_PLACE, "Lane
 pub(crate) static DRAIN_WATCH: LockRank = LockRank::background(LEAF_PLACE, "Tuner::watch");
 /// Numbers of the tables of one compaction.
 pub(crate) static JOB_OUTPUTS: LockRank = LockRank::background(LEAF_PLACE, "JobContext::outputs");
+/// What jobs say of themselves.
+pub(crate) static RUNNING_JOBS: LockRank =
+    LockRank::background(LEAF_PLACE, "thread_status::RUNNING");
 /// Who waits for a place under a limit.
 pub(crate) static LIMITER_BELLS: LockRank =
     LockRank::background(LEAF_PLACE, "ConcurrentTaskLimiter::bells");

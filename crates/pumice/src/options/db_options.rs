@@ -106,6 +106,12 @@ option_table! {
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate; not on tmpfs.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
+        /// Read the MANIFEST back before it is closed; a damaged one is replaced by a new one.
+        verify_manifest_content_on_close: bool = false, mutable, unsaved
+            => "manifest_check::a_damaged_manifest_is_replaced_at_the_close";
+        /// Jobs say what they do in `stats::thread_list`.
+        enable_thread_tracking: bool = false, fixed, saved
+            => "thread_status::jobs_say_what_they_do";
         /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Column families
         /// without changes are in one dump of eight.
         stats_dump_period_sec: u32 = 600, mutable, saved
@@ -336,8 +342,6 @@ option_table! {
         /// Keep statistics of the past in a column family. They are kept in memory alone
         /// (`stats_persist_period_sec`); a family that RocksDB made for them stays as it is.
         "persist_stats_to_disk": bool = "false", fixed, saved;
-        /// Reporting of thread states.
-        "enable_thread_tracking": bool = "false", fixed, saved;
         /// Reports of jemalloc in the info log; RocksDB, too, writes none with another allocator.
         "dump_malloc_stats": bool = "false", fixed, saved;
         /// Pumice never loads file statistics during open.

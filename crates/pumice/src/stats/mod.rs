@@ -9,6 +9,7 @@
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
 //! | `contained_logger` | the program's logger in place of LOG |
 //! | `table_builds` | cost of building tables |
+//! | `thread_status` | what the threads of the pools do |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
 
 pub(crate) mod cf_stats;
@@ -27,6 +28,7 @@ pub(crate) mod statistics;
 mod stats_history;
 mod table_builds;
 mod table_stats;
+pub(crate) mod thread_status;
 
 pub(crate) use cf_stats::CompactionStats;
 pub(crate) use contained_logger::ContainedLogger;
@@ -44,3 +46,7 @@ pub(crate) use stats_history::StatsHistory;
 pub use stats_history::StatsHistoryEntry;
 pub(crate) use table_builds::{TableBuilds, record_build};
 pub(crate) use table_stats::{TableTickers, simulated};
+pub use thread_status::{
+    JobStatus, THREAD_PROPERTIES, THREAD_STAGE_NAMES, ThreadOperation, ThreadStage, ThreadStatus,
+    micros_to_string, thread_list,
+};

@@ -16,10 +16,9 @@ use pumice::{
 use pumice_env::PosixFs;
 
 /// Names that 11.9 writes and the option tables lack.
-const UNKNOWN: [&str; 6] = [
+const UNKNOWN: [&str; 5] = [
     "fast_sst_open",
     "read_io_executor_threads",
-    "compaction_options_fifo.use_kv_ratio_compaction",
     "blob_compression_opts",
     "index_block_search_type",
     "uniform_cv_threshold",

@@ -20,7 +20,7 @@ use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
 use super::objects::OptionObject;
 use super::row::{OptionSet, update_nested};
-use super::value::{OptionValue, Refusal, members};
+use super::value::{OptionValue, Refusal, SINCE_10_10, members};
 
 const NULL: &str = "nullptr";
 
@@ -265,9 +265,9 @@ impl OptionValue for CompressionOptions {
         compression_text(self, false)
     }
 
-    fn has_newer_members(&self) -> bool {
+    fn members_since(&self) -> usize {
         let newer = |o: &CompressionOptions| (o.checksum, o.max_compressed_bytes_per_kb);
-        newer(self) != newer(&CompressionOptions::default())
+        if newer(self) == newer(&CompressionOptions::default()) { 0 } else { SINCE_10_10 }
     }
 
     fn update(&mut self, text: &str) -> Result<(), Refusal> {

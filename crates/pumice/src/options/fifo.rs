@@ -2,7 +2,7 @@
 //!
 //! Thread safety: plain data.
 
-use super::value::{OptionValue, Refusal, members};
+use super::value::{OptionValue, Refusal, SINCE_11_0, members};
 
 /// Settings of FIFO compaction, named as RocksDB's `CompactionOptionsFIFO`.
 ///
@@ -13,11 +13,23 @@ pub struct FifoOptions {
     pub max_table_files_size: u64,
     /// Merge small files of L0, so that reads have fewer to look into.
     pub allow_compaction: bool,
+    /// Bytes of table and blob files together beyond which the oldest files are deleted, instead
+    /// of `max_table_files_size`; 0 for that one.
+    pub max_data_files_size: u64,
+    /// With `allow_compaction`: neighbours of similar size are merged, in steps, up to the size
+    /// that lets about `level0_file_num_compaction_trigger` files fill `max_data_files_size`.
+    /// Needs a `max_data_files_size` of at least `max_table_files_size`.
+    pub use_kv_ratio_compaction: bool,
 }
 
 impl Default for FifoOptions {
     fn default() -> Self {
-        FifoOptions { max_table_files_size: 1 << 30, allow_compaction: false }
+        FifoOptions {
+            max_table_files_size: 1 << 30,
+            allow_compaction: false,
+            max_data_files_size: 0,
+            use_kv_ratio_compaction: false,
+        }
     }
 }
 
@@ -36,6 +48,8 @@ impl FifoOptions {
         match name {
             "max_table_files_size" => self.max_table_files_size.update(value),
             "allow_compaction" => self.allow_compaction.update(value),
+            "max_data_files_size" => self.max_data_files_size.update(value),
+            "use_kv_ratio_compaction" => self.use_kv_ratio_compaction.update(value),
             _ => {
                 let Some((_, accepted)) = Self::FIXED.iter().find(|(n, _)| *n == name) else {
                     return Err(Refusal::UnknownName(name.to_string()));
@@ -50,6 +64,19 @@ impl FifoOptions {
             }
         }
     }
+
+    /// In RocksDB's order. `newer`: with the members of RocksDB 11.
+    fn text(&self, newer: bool) -> String {
+        let mut text = String::from("{");
+        if newer {
+            text = format!(
+                "{{use_kv_ratio_compaction={};max_data_files_size={};",
+                self.use_kv_ratio_compaction, self.max_data_files_size
+            );
+        }
+        let (merges, limit) = (self.allow_compaction, self.max_table_files_size);
+        text + &format!("allow_compaction={merges};max_table_files_size={limit};}}")
+    }
 }
 
 impl OptionValue for FifoOptions {
@@ -61,12 +88,17 @@ impl OptionValue for FifoOptions {
         Ok(options)
     }
 
-    /// Members that RocksDB 7.8 knows, too.
     fn format(&self) -> String {
-        format!(
-            "{{max_table_files_size={};allow_compaction={};}}",
-            self.max_table_files_size, self.allow_compaction
-        )
+        self.text(true)
+    }
+
+    fn format_saved(&self) -> String {
+        self.text(self.members_since() > 0)
+    }
+
+    fn members_since(&self) -> usize {
+        let newer = |o: &FifoOptions| (o.max_data_files_size, o.use_kv_ratio_compaction);
+        if newer(self) == newer(&FifoOptions::default()) { 0 } else { SINCE_11_0 }
     }
 
     /// A number alone is the limit, as in RocksDB.

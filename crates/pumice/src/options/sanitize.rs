@@ -266,7 +266,10 @@ impl ColumnFamilyOptions {
             o.soft_pending_compaction_bytes_limit =
                 o.soft_pending_compaction_bytes_limit.min(o.hard_pending_compaction_bytes_limit);
         }
-        if o.max_compaction_bytes == 0 {
+        // 0 lets these merges derive the size of their outputs.
+        let derives_merges = o.compaction_style == CompactionStyle::Fifo
+            && o.compaction_options_fifo.use_kv_ratio_compaction;
+        if o.max_compaction_bytes == 0 && !derives_merges {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);

@@ -315,7 +315,8 @@ fn fifo_options_parse_and_keep_order() {
     cf.set("compaction_style", "kCompactionStyleFIFO").unwrap();
     cf.set("compaction_options_fifo", "{max_table_files_size=3M;allow_compaction=true;ttl=0}")
         .unwrap();
-    let text = "{max_table_files_size=3145728;allow_compaction=true;}";
+    let text = "{use_kv_ratio_compaction=false;max_data_files_size=0;allow_compaction=true;\
+                max_table_files_size=3145728;}";
     assert_eq!(cf.get("compaction_options_fifo").unwrap(), text);
     cf.set("compaction_options_fifo.allow_compaction", "false").unwrap();
     assert_eq!(cf.compaction_options_fifo.max_table_files_size, 3 << 20);

@@ -29,7 +29,7 @@ use pumice_env::filename::PathId;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use compact_files::{FilesRequest, pick_files};
-pub use fifo::FifoRules;
+pub use fifo::{FifoMerges, FifoRules};
 pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;

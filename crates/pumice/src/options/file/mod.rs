@@ -10,7 +10,7 @@
 //! RocksDB refuses names that it does not know; if told to ignore them, it does so only in a file
 //! whose version is above its own. So a file has the options that every RocksDB since 7.8 knows,
 //! and its version is 7.8. Later options are added if they are not the default (`Saved`), and the
-//! file then has the version whose names the tables have. Pumice's own options and objects are not
+//! file then has a version that knows them. Pumice's own options and objects are not
 //! written. Every file that RocksDB 7.8 to 10.10 writes can be read; in a file of a newer version,
 //! names that the tables do not know are skipped and noted, except those that `on_disk` lists.
 //!
@@ -31,8 +31,8 @@ use super::on_disk::{self, Concern};
 use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape_bytes, trim_comment, unescape_bytes};
 
-/// The version in files with names that every reader knows, and in files with others.
-const WRITTEN_VERSIONS: [&str; 2] = ["7.8.0", "10.10.0"];
+/// The version in files: the first of these that knows every name in it.
+const WRITTEN_VERSIONS: [&str; 3] = ["7.8.0", "10.10.0", "11.0.0"];
 /// The newest RocksDB, major and minor, whose option names the tables have.
 const KNOWN_VERSION: (u32, u32) = (10, 10);
 /// Version of the file's own syntax.
@@ -99,14 +99,14 @@ pub fn options_file_bytes(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
 ) -> Vec<u8> {
-    let mut sections = Sections { text: Vec::with_capacity(8 << 10), newer: false };
+    let mut sections = Sections { text: Vec::with_capacity(8 << 10), since: 0 };
     sections.write("DBOptions", None, db);
     for (name, options) in column_families {
         sections.write("CFOptions", Some(name), *options);
         let title = "TableOptions/BlockBasedTable";
         sections.write(title, Some(name), &options.table_factory);
     }
-    let version = WRITTEN_VERSIONS[usize::from(sections.newer)];
+    let version = WRITTEN_VERSIONS[sections.since];
     let mut file = format!(
         "# This is a RocksDB option file, written by Pumice.\n\n[Version]\n  \
          rocksdb_version={version}\n  options_file_version={FILE_VERSION}\n"
@@ -118,8 +118,8 @@ pub fn options_file_bytes(
 
 struct Sections {
     text: Vec<u8>,
-    /// Whether there is something that RocksDB 7.8 does not know.
-    newer: bool,
+    /// Index in `WRITTEN_VERSIONS`.
+    since: usize,
 }
 
 impl Sections {
@@ -135,7 +135,7 @@ impl Sections {
         for row in S::rows() {
             if let Some(text) = row.saved_text(options, &defaults) {
                 self.text.extend(format!("  {}={text}\n", row.name).into_bytes());
-                self.newer |= row.saves_what_is_newer(options);
+                self.since = self.since.max(row.saved_since(options));
             }
         }
     }

@@ -31,8 +31,7 @@ fn fifo(fs: &Arc<dyn FileSystem>, ttl_seconds: u64) -> Options {
     let mut options = options(fs);
     options.cf.compaction_style = CompactionStyle::Fifo;
     options.cf.compression = pumice::CompressionType::None;
-    options.cf.compaction_options_fifo =
-        FifoOptions { max_table_files_size: 1 << 30, allow_compaction: false };
+    options.cf.compaction_options_fifo = FifoOptions::default();
     options.cf.ttl = ttl_seconds;
     options
 }

@@ -1,6 +1,7 @@
 //! The picker on trees given as text, and inside a random simulated tree.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod fifo_model;
 mod simulation;
 
 use std::fmt::Write as _;
@@ -14,8 +15,8 @@ use pumice_manifest::{
 };
 
 use super::{
-    CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache, Reach,
-    Registered, RunningCompactions, UniversalRules, pick, pick_range,
+    CompactionPick, FifoMerges, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
+    Reach, Registered, RunningCompactions, UniversalRules, pick, pick_range,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -156,7 +157,12 @@ impl Tree {
         let rules = FifoRules {
             max_bytes: command.number("max").unwrap(),
             ttl_seconds: command.number("ttl").unwrap_or(0),
-            merge_below: command.number("merge_below"),
+            counts_blobs: command.args.contains_key("blobs"),
+            merges: match command.number("merge_below") {
+                Some(bytes) => FifoMerges::Newest(bytes),
+                None if command.args.contains_key("tiers") => FifoMerges::Tiers,
+                None => FifoMerges::Never,
+            },
             merge_trigger: options.level0_file_num_compaction_trigger,
         };
         let now = command.number("now").unwrap_or(0);

@@ -52,7 +52,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("enable_numa", "false", "NUMA"),
-    ("fifo_age_for_warm", "0", "temperatures"),
     ("memtable_verify_per_key_checksum_on_seek", "false", "checksums of memtable entries"),
     ("open_as_follower", "false", "followers"),
     ("print_malloc_stats", "false", "statistics of the allocator"),

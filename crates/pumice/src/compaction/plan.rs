@@ -271,7 +271,7 @@ impl CompactionPlan {
     /// cannot happen.
     pub fn expires_at(&self, version: &Version) -> Option<u64> {
         match &self.rules {
-            Rules::Fifo(fifo) => fifo.expires_at(version),
+            Rules::Fifo(fifo) => fifo.expires_at(version, pumice_port::time::wall_seconds),
             _ => Some(self.marks.next_old).filter(|at| *at != u64::MAX),
         }
     }
@@ -357,6 +357,7 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> FifoRules {
             true => FifoMerges::Newest(merge_below),
         },
         merge_trigger: options.level0_file_num_compaction_trigger as usize,
+        temperatures: fifo.file_temperature_age_thresholds.clone(),
     }
 }
 

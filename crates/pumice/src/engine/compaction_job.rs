@@ -119,6 +119,9 @@ impl DbInner {
         let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
+        if work.pick.reason == CompactionReason::ChangeTemperature {
+            self.reports.tick(Ticker::FifoChangeTemperatureCompactions, 1);
+        }
         let result = self.rewrite(work, lane, job, started);
         if let Err(error) = &result {
             self.note_compaction_failed(job, work, error);

@@ -12,7 +12,7 @@ use pumice_base::extension::{
     builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager};
+use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager, Temperature};
 use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
 
@@ -369,6 +369,17 @@ impl OptionValue for WalRecoveryMode {
     fn parse(text: &str) -> Result<Self, Refusal> {
         WalRecoveryMode::from_name(text.trim())
             .ok_or_else(|| Refusal::expected("a recovery mode such as kPointInTimeRecovery", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl OptionValue for Temperature {
+    const TYPE: &'static str = "Temperature";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let names = "one of kUnknown, kHot, kWarm, kCool, kCold, kIce";
+        Temperature::of_name(text.trim()).ok_or_else(|| Refusal::expected(names, text))
     }
     fn format(&self) -> String {
         self.name().to_string()

@@ -9,12 +9,17 @@
 //! With blob files in the limit it is not known what a file would free, so each is taken for the
 //! same share of all bytes, as in RocksDB; what is still too much then is the next compaction's.
 //!
+//! A file whose newest entry is old enough is rewritten with the temperature of its age. The time
+//! of that entry is a property of tables; where it is not known, the file was written later, and
+//! the oldest entry of the next file.
+//!
 //! Pure, like the rest of the picker; the time is an argument. One compaction runs at a time: two
-//! would delete more than needed. Not here: file temperatures.
+//! would delete more than needed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use pumice_env::Temperature;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, LevelScores, Version};
 
@@ -23,9 +28,10 @@ use super::{
     CompactionPick, CompactionReason, InputLevel, OutputForm, PickContext, RunningCompactions,
     total_bytes,
 };
+use crate::options::FileTemperatureAge;
 
 /// When a file is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FifoRules {
     /// Total bytes beyond which the oldest files are deleted.
     pub max_bytes: u64,
@@ -37,6 +43,8 @@ pub struct FifoRules {
     pub merges: FifoMerges,
     /// L0 files from which on a merge is considered.
     pub merge_trigger: usize,
+    /// The temperatures of files by age, ascending.
+    pub temperatures: Vec<FileTemperatureAge>,
 }
 
 /// Which files of L0 are merged.
@@ -50,6 +58,9 @@ pub enum FifoMerges {
     /// of the last one, which as many as `merge_trigger` fill the limit, stay as they are.
     Tiers,
 }
+
+/// Any need will do.
+const SCORE_OF_A_CHANGE: f64 = 1.1;
 
 /// No tier is of smaller files, except where the last one is.
 const MIN_TIER_BYTES: u64 = 10 << 10;
@@ -72,6 +83,9 @@ impl FifoRules {
         if score < 1.0 {
             score = score.max(self.expired(version, now_seconds).len() as f64);
         }
+        if score < 1.0 && self.change(version, now_seconds).is_some() {
+            score = SCORE_OF_A_CHANGE;
+        }
         LevelScores { by_score: vec![(score, 0)], estimated_compaction_needed_bytes: 0 }
     }
 
@@ -89,16 +103,60 @@ impl FifoRules {
             return &[];
         }
         let limit = now_seconds - self.ttl_seconds;
-        let is_old = |f: &Arc<FileMetaData>| (1..limit).contains(&f.file_creation_time);
+        let is_old = |f: &Arc<FileMetaData>| (1..limit).contains(&newest_or_created(f));
         let kept = files.iter().rposition(|f| !is_old(f)).map_or(0, |last| last + 1);
         &files[kept..]
     }
 
-    /// When the first file will be past its time, seconds since 1970.
-    pub fn expires_at(&self, version: &Version) -> Option<u64> {
-        let oldest = version.files(0).last()?;
-        let known = self.ttl_seconds > 0 && oldest.file_creation_time > 0;
-        known.then(|| oldest.file_creation_time.saturating_add(self.ttl_seconds).saturating_add(1))
+    /// When the first file will be past its time, or of an age with another temperature, seconds
+    /// since 1970; perhaps before `now_seconds`, which is asked for only if it matters.
+    pub fn expires_at(&self, version: &Version, now_seconds: impl Fn() -> u64) -> Option<u64> {
+        let written = newest_or_created(version.files(0).last()?);
+        let known = self.ttl_seconds > 0 && written > 0;
+        let expiry = known.then(|| written.saturating_add(self.ttl_seconds).saturating_add(1));
+        let changes = match self.temperatures.is_empty() {
+            true => None,
+            false => self.next_change(version.files(0), now_seconds()),
+        };
+        expiry.into_iter().chain(changes).min()
+    }
+
+    /// The next moment at which a file gets another temperature by its age.
+    fn next_change(&self, files: &[Arc<FileMetaData>], now: u64) -> Option<u64> {
+        let moments = (0..files.len()).filter_map(|index| {
+            let (file, newest) = (&files[index], newest_time(files, index)?);
+            let at = |age: u64| newest.saturating_add(age);
+            if let Some(due) = self.due(newest, now)
+                && due.temperature as u8 != file.temperature
+            {
+                return Some(at(due.age));
+            }
+            let mut later = self.temperatures.iter().filter(|one| at(one.age) > now);
+            later.find(|one| one.temperature as u8 != file.temperature).map(|one| at(one.age))
+        });
+        moments.min()
+    }
+
+    /// The temperature of a file whose newest entry is of then; None if it is too young for any.
+    fn due(&self, newest: u64, now: u64) -> Option<FileTemperatureAge> {
+        self.temperatures.iter().rev().find(|one| newest.saturating_add(one.age) <= now).copied()
+    }
+
+    /// The oldest file whose age asks for another temperature, and that temperature.
+    fn change(&self, version: &Version, now: u64) -> Option<(Arc<FileMetaData>, Temperature)> {
+        if self.temperatures.is_empty() {
+            return None;
+        }
+        let files = version.files(0);
+        for index in (0..files.len()).rev() {
+            let Some(newest) = newest_time(files, index) else { continue };
+            // The files after it are younger.
+            let temperature = self.due(newest, now)?.temperature;
+            if temperature as u8 != files[index].temperature {
+                return Some((Arc::clone(&files[index]), temperature));
+            }
+        }
+        None
     }
 
     /// What to do next.
@@ -106,7 +164,10 @@ impl FifoRules {
         if !ctx.running.is_empty() {
             return None;
         }
-        self.by_age(ctx, now_seconds).or_else(|| self.by_size(ctx)).or_else(|| self.merge(ctx))
+        self.by_age(ctx, now_seconds)
+            .or_else(|| self.by_size(ctx))
+            .or_else(|| self.merge(ctx))
+            .or_else(|| self.by_temperature(ctx, now_seconds))
     }
 
     /// Files past their time, unless the rest would still be too large: then size decides.
@@ -160,6 +221,14 @@ impl FifoRules {
         Some(CompactionPick { deepest: false, ..pick })
     }
 
+    fn by_temperature(&self, ctx: &PickContext<'_>, now_seconds: u64) -> Option<CompactionPick> {
+        let (file, temperature) = self.change(ctx.version, now_seconds)?;
+        let inputs = InputLevel::new(0, vec![file]);
+        let pick = ctx.complete(Start::new(CompactionReason::ChangeTemperature, 0, inputs))?;
+        let outputs = OutputForm { temperature: Some(temperature), ..pick.outputs };
+        Some(CompactionPick { deepest: false, outputs, ..pick })
+    }
+
     /// Neighbours of the lowest tier that has enough of them.
     fn tier(&self, ctx: &PickContext<'_>) -> Option<InputLevel> {
         let files = ctx.version.files(0);
@@ -186,6 +255,24 @@ impl FifoRules {
         let (tables, blobs) = (version.level_bytes(0), blob_bytes(version));
         let share = tables as f64 / tables.saturating_add(blobs).max(1) as f64;
         (self.max_bytes as f64 * share) as u64 / self.merge_trigger as u64
+    }
+}
+
+/// No entry of the file of L0 is newer than this, as far as is known.
+fn newest_time(files: &[Arc<FileMetaData>], index: usize) -> Option<u64> {
+    let next = index.checked_sub(1).map_or(0, |next| files[next].oldest_ancester_time);
+    let written = newest_or_created(&files[index]);
+    match files[index].stats.get().is_some_and(|stats| stats.newest_key_time > 0) {
+        true => Some(written),
+        false => [next, written].into_iter().filter(|time| *time > 0).min(),
+    }
+}
+
+/// When the newest entry was written, or else the file; 0 if neither is known.
+fn newest_or_created(file: &FileMetaData) -> u64 {
+    match file.stats.get().map_or(0, |stats| stats.newest_key_time) {
+        0 => file.file_creation_time,
+        known => known,
     }
 }
 
@@ -230,7 +317,7 @@ fn deletion(reason: CompactionReason, inputs: InputLevel) -> CompactionPick {
         is_deletion: true,
         bottommost: true,
         deepest: false,
-        outputs: OutputForm { path_id: TableDirs::OWN, compression: None },
+        outputs: OutputForm::of_level(TableDirs::OWN),
         target_output_file_size: 0,
         max_output_file_size: 0,
         max_compaction_bytes: 0,

@@ -157,6 +157,8 @@ fn the_version_is_one_that_knows_the_members() {
         (version.unwrap().to_string(), text.contains("max_data_files_size"))
     };
     assert_eq!(version("{allow_compaction=true}"), ("7.8.0".into(), false));
+    assert_eq!(version("{age_for_warm=3}"), ("7.8.0".into(), false));
+    assert_eq!(version("{trivial_copy_buffer_size=3}"), ("10.10.0".into(), false));
     assert_eq!(version("{max_data_files_size=9}"), ("11.0.0".into(), true));
-    assert_eq!(version("{use_kv_ratio_compaction=true}"), ("11.0.0".into(), true));
+    assert_eq!(version("{use_kv_ratio_compaction=true}"), ("11.0.0".into(), false));
 }

@@ -1,5 +1,5 @@
-//! FIFO compaction with blob files in the limit: of the same files RocksDB 11.8.1 drops as many, and
-//! merges the rest into as many.
+//! FIFO compaction with blob files in the limit: RocksDB 11.8.1 drops as many of the same
+//! files, and merges the rest into as many.
 
 use std::path::Path;
 
@@ -97,6 +97,7 @@ fn files_are_dropped_and_merged_as_rocksdb_does_it() {
         let mut rng = Rng::new(seed);
         let case = Case::draw(&mut rng);
         let scratch = Scratch::new("fifo-blobs");
+        std::fs::create_dir_all(&scratch.0).unwrap();
         let (written, copy) = (scratch.0.join("written"), scratch.0.join("copy"));
         let theirs = Theirs::open(&peer, &written, &case.text(false));
         for round in 0..case.rounds {

@@ -59,6 +59,7 @@ impl Life {
             ttl_seconds: [0, 0, 300, 2000][rng.uniform(4) as usize],
             merges: if rng.one_in(5) { FifoMerges::Never } else { FifoMerges::Tiers },
             merge_trigger: 1 + rng.uniform(8) as usize,
+            temperatures: Vec::new(),
         };
         Life {
             seed,

@@ -170,6 +170,7 @@ pub fn compaction_reason(reason: CompactionReason) -> u64 {
         CompactionReason::BottommostFiles => 11,
         CompactionReason::Ttl => 12,
         CompactionReason::PeriodicCompaction => 15,
+        CompactionReason::ChangeTemperature => 16,
         CompactionReason::ForcedBlobGc => 17,
         CompactionReason::ReadTriggered => 20,
     }

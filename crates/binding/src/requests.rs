@@ -197,6 +197,8 @@ pub fn compact_files(store: &Store, canceled: Option<CancelFlag>) -> CompactFile
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
         canceled,
         output_path_id: None,
+        output_temperature_override: u8::try_from(store.int("output_temperature_override"))
+            .map_or(pumice::Temperature::Unknown, pumice::Temperature::of_byte),
     }
 }
 

@@ -19,7 +19,6 @@ use pumice_env::PosixFs;
 const UNKNOWN: [&str; 5] = [
     "fast_sst_open",
     "read_io_executor_threads",
-    "compaction_options_fifo.use_kv_ratio_compaction",
     "blob_compression_opts",
     "index_block_search_type",
 ];

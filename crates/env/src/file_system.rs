@@ -20,6 +20,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::temperature::Temperature;
+
 /// How a file is created.
 ///
 /// Example: that of [`FileSystem`].
@@ -30,11 +32,13 @@ pub struct FileOptions {
     /// The file's bytes bypass the page cache (O_DIRECT). A backend without a page cache ignores
     /// it; a file system that does not support it refuses to create the file.
     pub direct: bool,
+    /// Where a file system may place it.
+    pub temperature: Temperature,
 }
 
 impl Default for FileOptions {
     fn default() -> Self {
-        FileOptions { allow_fallocate: true, direct: false }
+        FileOptions { allow_fallocate: true, direct: false, temperature: Temperature::Unknown }
     }
 }
 
@@ -45,6 +49,8 @@ impl Default for FileOptions {
 pub struct ReadFileOptions {
     /// As [`FileOptions::direct`].
     pub direct: bool,
+    /// Where a file system may have placed it, as far as the MANIFEST says.
+    pub temperature: Temperature,
 }
 
 /// A place with files in directories.
@@ -68,7 +74,7 @@ pub struct ReadFileOptions {
 /// let mut reader: Box<dyn SequentialFile> = fs.open_sequential(path)?;
 /// assert_eq!((reader.read(&mut start)?, &start), (4, b"some"));
 ///
-/// let file = fs.open_random_with(path, &ReadFileOptions { direct: false })?;
+/// let file = fs.open_random_with(path, &ReadFileOptions::default())?;
 /// let mut rest = [0; 5];
 /// let mut reads = [ReadRequest { offset: 5, buf: &mut rest, result: Ok(0) }];
 /// file.read_batch(&mut reads);
@@ -261,7 +267,21 @@ pub trait FileLock: Send + Sync {}
 /// # Errors
 /// The errors of creating, writing, syncing and closing.
 pub fn write_file(fs: &dyn FileSystem, path: &Path, data: &[u8], sync: bool) -> Result<()> {
-    let mut file = fs.create(path, &FileOptions::default())?;
+    write_file_with(fs, path, data, sync, &FileOptions::default())
+}
+
+/// [`write_file`] with options of its creation.
+///
+/// # Errors
+/// As there.
+pub fn write_file_with(
+    fs: &dyn FileSystem,
+    path: &Path,
+    data: &[u8],
+    sync: bool,
+    options: &FileOptions,
+) -> Result<()> {
+    let mut file = fs.create(path, options)?;
     file.append(data)?;
     if sync {
         file.sync()?;

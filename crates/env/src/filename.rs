@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 
-use crate::file_system::{FileSystem, write_file};
+use crate::file_system::{FileOptions, FileSystem, write_file_with};
 
 /// What a file in a database directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -239,7 +239,7 @@ pub fn holds_logs(fs: &dyn FileSystem, dir: &Path) -> Result<bool> {
 /// # Errors
 /// After a failure CURRENT names either manifest; the caller must not delete the old one.
 pub fn set_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool) -> Result<()> {
-    prepare_current_file(fs, dir, number, sync)?;
+    prepare_current_file(fs, dir, number, sync, &FileOptions::default())?;
     rename_current_file(fs, dir, number, sync)
 }
 
@@ -252,12 +252,14 @@ pub fn prepare_current_file(
     dir: &Path,
     number: u64,
     sync: bool,
+    options: &FileOptions,
 ) -> Result<()> {
     let temp = temp_file(dir, number);
     let content = format!("{}\n", manifest_file_name(number));
     let sync_content = sync && !planted::is(Bug::CurrentNotSynced);
+    let written = write_file_with(fs, &temp, content.as_bytes(), sync_content, options);
     // Then the temporary file is garbage, and the next open removes it too.
-    write_file(fs, &temp, content.as_bytes(), sync_content).inspect_err(|_| drop(fs.remove(&temp)))
+    written.inspect_err(|_| drop(fs.remove(&temp)))
 }
 
 /// The second step of [`set_current_file`]: after an error it is unknown what CURRENT names.

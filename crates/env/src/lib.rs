@@ -25,6 +25,7 @@ mod posix_file;
 pub mod rate_limiter;
 pub mod readahead;
 pub mod sst_file_manager;
+pub mod temperature;
 mod tracked_files;
 pub mod wrappers;
 
@@ -35,6 +36,7 @@ pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobPro
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
     SequentialFile, WritableFile, create_dir_durably, parent_of, read_one_by_one, write_file,
+    write_file_with,
 };
 pub use filename::FileType;
 pub use mem::MemFs;
@@ -45,6 +47,7 @@ pub use rate_limiter::{
 };
 pub use readahead::ReadaheadBuffer;
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
+pub use temperature::Temperature;
 pub use wrappers::{
     FileSystemWrapper, RandomAccessFileWrapper, SequentialFileWrapper, WritableFileWrapper,
 };

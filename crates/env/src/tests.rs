@@ -59,7 +59,8 @@ impl FileSystemWrapper for DirectFs {
         path: &Path,
         _options: &ReadFileOptions,
     ) -> Result<Arc<dyn RandomAccessFile>> {
-        PosixFs.open_random_with(path, &ReadFileOptions { direct: true })
+        PosixFs
+            .open_random_with(path, &ReadFileOptions { direct: true, ..ReadFileOptions::default() })
     }
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
         PosixFs.create(path, &FileOptions { direct: true, ..*options })

@@ -33,6 +33,8 @@ pub struct FileStats {
     pub raw_key_size: u64,
     /// Bytes of the values before encoding.
     pub raw_value_size: u64,
+    /// No entry was written after this, seconds since 1970; 0 if unknown.
+    pub newest_key_time: u64,
 }
 
 /// Least number of tombstones of a file that is compacted because it has little else.

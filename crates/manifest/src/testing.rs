@@ -5,9 +5,10 @@
 //! are replaced by the actual ones instead of being compared.
 //!
 //! A file of a version is `NUMBER SMALLEST..LARGEST [size=N] [seq=LOW-HIGH] [epoch=N] [marked]
-//! [busy] [ancester=N] [created=N] [counts=ENTRIES,DELETIONS,RANGE,KEYBYTES,VALUEBYTES]`; a key
-//! is `user@sequence` (a value) or `user@end` (the open end of a range tombstone); numbers take
-//! the suffixes K and M. Levels are headed `L0`, `L1`, ...
+//! [busy] [ancester=N] [created=N] [newest=N] [temperature=N]
+//! [counts=ENTRIES,DELETIONS,RANGE,KEYBYTES,VALUEBYTES]`; a key is `user@sequence` (a value) or
+//! `user@end` (the open end of a range tombstone); numbers take the suffixes K and M. Levels are
+//! headed `L0`, `L1`, ...
 //!
 //! Public because the picker's tests in crate pumice use the same format; nothing else uses it. It
 //! reads no file: the tests hand the text in.
@@ -135,6 +136,11 @@ pub fn parse_file(line: &str) -> FileMetaData {
             "busy" => file.set_being_compacted(true),
             "ancester" => file.oldest_ancester_time = number(value),
             "created" => file.file_creation_time = number(value),
+            "temperature" => file.temperature = number(value) as u8,
+            "newest" => {
+                let newest_key_time = number(value);
+                file.stats = FileStats { newest_key_time, ..FileStats::default() }.into();
+            }
             "range_deletion" => file.compensated_range_deletion_size = number(value),
             "blob" => file.oldest_blob_file_number = number(value),
             "counts" => {
@@ -145,6 +151,7 @@ pub fn parse_file(line: &str) -> FileMetaData {
                     num_range_deletions: n[2],
                     raw_key_size: n[3],
                     raw_value_size: n[4],
+                    newest_key_time: 0,
                 }
                 .into();
             }

@@ -211,7 +211,7 @@ pub use pumice_env::{
     FileLock, FileOptions, FileSyncer, FileSystem, FileSystemWrapper, IoPriority, MemFs, PosixFs,
     RandomAccessFile, RandomAccessFileWrapper, RateLimiter, RateLimiterMode, RateLimiterOptions,
     ReadFileOptions, ReadRequest, SequentialFile, SequentialFileWrapper, SstFileManager,
-    SstFileManagerOptions, WritableFile, WritableFileWrapper,
+    SstFileManagerOptions, Temperature, WritableFile, WritableFileWrapper,
 };
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;

@@ -243,9 +243,13 @@ impl List<'_> {
         if f.compaction_style == 2 {
             let megabytes = f.fifo_compaction_max_table_files_size_mb;
             let fifo = format!(
-                "{{max_table_files_size={};allow_compaction={};}}",
+                "{{max_table_files_size={};allow_compaction={};max_data_files_size={};\
+                 use_kv_ratio_compaction={};age_for_warm={};}}",
                 megabytes << 20,
-                f.fifo_compaction_allow_compaction
+                f.fifo_compaction_allow_compaction,
+                f.fifo_compaction_max_data_files_size_mb << 20,
+                f.fifo_compaction_use_kv_ratio_compaction,
+                f.fifo_age_for_warm
             );
             self.add("compaction_style", "compaction_options_fifo", fifo);
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);

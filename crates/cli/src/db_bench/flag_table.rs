@@ -322,6 +322,12 @@ flag_table! {
         "Compactions that wait for a thread hold fewer files back; without effect in Pumice";
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
+    fifo_age_for_warm: u64 = 0,
+        "Member age_for_warm of FIFO's options; without effect, as in RocksDB since 8.3";
+    fifo_compaction_max_data_files_size_mb: u64 = 0,
+        "Limit of tables and blob files of FIFO together; 0 for that of the tables";
+    fifo_compaction_use_kv_ratio_compaction: bool = false,
+        "Merge files of FIFO to a size by the limit; needs fifo_compaction_max_data_files_size_mb";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
     ttl_seconds: u64 as ttl,
         "Data older than this is compacted to the last level; the default leaves it to the engine";

@@ -45,9 +45,6 @@ pub fn find(name: &str) -> Option<Known> {
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
-    ("fifo_age_for_warm", "0", "temperatures"),
-    ("fifo_compaction_max_data_files_size_mb", "0", "limits of blob files"),
-    ("fifo_compaction_use_kv_ratio_compaction", "false", "blob files"),
     ("memtable_verify_per_key_checksum_on_seek", "false", "checksums of memtable entries"),
     ("open_as_follower", "false", "followers"),
     ("read_cache_path", "", "persistent caches"),

@@ -21,7 +21,9 @@ use std::sync::atomic::AtomicU64;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
+use pumice_env::{
+    BufferedWriter, FileOptions, FileSyncer, FileSystem, Temperature, WriterOptions, filename,
+};
 use pumice_wal::LogWriter;
 
 use super::predecessor::{Predecessor, Prelude};
@@ -59,6 +61,8 @@ pub(crate) struct LogSettings {
     pub manual_flush: bool,
     /// By zstd.
     pub compresses: bool,
+    /// Of the files.
+    pub temperature: Temperature,
     /// How many files are kept to be used again; the records of all logs then have their number.
     pub recycled: usize,
 }
@@ -244,7 +248,8 @@ impl Wals {
                 return Ok((LogWriter::over(writer, bytes, number, manual_flush), Some(old)));
             }
         }
-        let file = self.fs.create(&path, &FileOptions::default())?;
+        let how = FileOptions { temperature: self.how.temperature, ..FileOptions::default() };
+        let file = self.fs.create(&path, &how)?;
         let writer = BufferedWriter::new(file, options);
         Ok((LogWriter::new(writer, number, numbered, manual_flush), None))
     }

@@ -14,7 +14,7 @@ use pumice_manifest::{
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
+    self, CompactionPick, FifoMerges, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
     PickContext, PriorityCache, Reach, Registered, RunningCompactions, UniversalRules,
 };
 use crate::options::{ColumnFamilyOptions, CompactionStyle, StopStyle};
@@ -271,7 +271,7 @@ impl CompactionPlan {
     /// cannot happen.
     pub fn expires_at(&self, version: &Version) -> Option<u64> {
         match &self.rules {
-            Rules::Fifo(fifo) => fifo.expires_at(version),
+            Rules::Fifo(fifo) => fifo.expires_at(version, pumice_port::time::wall_seconds),
             _ => Some(self.marks.next_old).filter(|at| *at != u64::MAX),
         }
     }
@@ -343,11 +343,21 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> FifoRules {
     // Larger files are results of merges: merging those again and again would cost much, and keep
     // old data from expiring.
     let merge_below = (options.write_buffer_size as u64 / 10).saturating_mul(11);
+    let counts_blobs = fifo.max_data_files_size > 0;
+    let tiers = fifo.use_kv_ratio_compaction
+        && counts_blobs
+        && fifo.max_data_files_size >= fifo.max_table_files_size;
     FifoRules {
-        max_bytes: fifo.max_table_files_size,
+        max_bytes: if counts_blobs { fifo.max_data_files_size } else { fifo.max_table_files_size },
+        counts_blobs,
         ttl_seconds: options.ttl,
-        merge_below: fifo.allow_compaction.then_some(merge_below),
+        merges: match fifo.allow_compaction {
+            false => FifoMerges::Never,
+            true if tiers => FifoMerges::Tiers,
+            true => FifoMerges::Newest(merge_below),
+        },
         merge_trigger: options.level0_file_num_compaction_trigger as usize,
+        temperatures: fifo.file_temperature_age_thresholds.clone(),
     }
 }
 

@@ -512,6 +512,8 @@ impl Writer<'_> {
             compression: self.job.pick.outputs.compression,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
+            newest_key_time: self.job.pick.newest_key_time(),
+            temperature: self.job.pick.outputs.temperature,
             expected_bytes: self.job.expected_bytes,
             target_bytes: match self.job.pick.output_level {
                 0 => 0, // Never cut.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use pumice_base::narrow::to_usize;
 use pumice_base::{Error, Result, UserKey};
+use pumice_env::Temperature;
 use pumice_env::filename::{self, FileType, table_file_name};
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 
@@ -305,6 +306,8 @@ impl Db {
             files: input_file_names.iter().map(|name| number(name)).collect::<Result<_>>()?,
             output_level,
             compression: options.compression,
+            temperature: Some(options.output_temperature_override)
+                .filter(|t| *t != Temperature::Unknown),
             output_file_size_limit: options.output_file_size_limit.max(1),
             path_id: options.output_path_id,
         };

@@ -206,7 +206,8 @@ fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let writer = options.wal_writer(0);
     let compresses = options.wal_compression != CompressionType::None;
     let recycled = to_usize(options.recycled_logs());
-    let how = LogSettings { use_fsync, manual_flush: manual, compresses, recycled };
+    let temperature = options.wal_write_temperature;
+    let how = LogSettings { use_fsync, manual_flush: manual, compresses, temperature, recycled };
     let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), how, writer);
     Logs {
         recycles: recycled > 0,

@@ -121,6 +121,9 @@ impl DbInner {
         let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
+        if work.pick.reason == CompactionReason::ChangeTemperature {
+            self.reports.tick(Ticker::FifoChangeTemperatureCompactions, 1);
+        }
         let note = tracked.note();
         note.is_job(job);
         let result = self.rewrite(work, lane, &note, job, started);

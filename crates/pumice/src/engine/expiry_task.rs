@@ -3,9 +3,9 @@
 //!
 //! Every change of files or options checks for files that are too old; an idle database has no such
 //! change. One task waits for the next moment at which a file becomes too old (`ttl`,
-//! `periodic_compaction_seconds`) and has its column family checked again. The task exists only
-//! while there is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column
-//! families with `periodic_compaction_seconds`.
+//! `periodic_compaction_seconds`), or is to have another temperature, and has its column family
+//! checked again. The task exists only while there is such a moment. RocksDB 10.10 looks every 12
+//! hours, and then only at column families with `periodic_compaction_seconds`.
 //!
 //! Ages are counted on the wall clock, waits on the monotonic one: the task checks again from time
 //! to time, in case the wall clock was set.

@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::order;
 use pumice_base::{Error, FileNumber, InternalKey, Result, UserKey};
+use pumice_env::Temperature;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::VersionEdit;
 
@@ -112,6 +113,7 @@ impl DbInner {
             smallest_seq: file.smallest_seq,
             largest_seq: file.largest_seq,
             bounds: (&file.smallest, &file.largest),
+            temperature: file.temperature,
         };
         imported::examine(&*self.dir.fs, cf, &path_of(file), number, &described)
     }
@@ -130,8 +132,9 @@ impl DbInner {
         let probe = TableDirs::of(beside).table(TableDirs::OWN, file.number);
         let probe = (move_files && !self.dir.fs.exists(&probe)?).then_some(probe);
         let (from, to) = ((file.path.as_path(), file.bytes), cf.new_table(file.number));
+        let copied = (to.as_path(), Temperature::of_byte(file.temperature));
         let stop = || self.check_writable();
-        transfer::transfer(&*self.dir.fs, &how, self.options().use_fsync, from, &to, &stop)?;
+        transfer::transfer(&*self.dir.fs, &how, self.options().use_fsync, from, copied, &stop)?;
         self.track_table(&to, file.bytes);
         match probe.is_some_and(|probe| self.dir.fs.exists(&probe).unwrap_or(true)) {
             true => Err(Error::invalid_argument(format!(

@@ -20,6 +20,7 @@ use std::time::Duration;
 use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
+use pumice_env::Temperature;
 use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::{UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
@@ -27,7 +28,7 @@ use pumice_port::time;
 
 use crate::commit::queue::Leadership;
 use crate::engine::DbInner;
-use crate::engine::prepared_ingestion::{Incoming, Placed, Prepared};
+use crate::engine::prepared_ingestion::{Incoming, Placed, Prepared, temperature_of_copies};
 use crate::engine::reserve::Reserved;
 use crate::engine::write_path::no_sequence;
 use crate::ingest::checksums;
@@ -182,6 +183,7 @@ impl DbInner {
         let settings = self.options();
         let use_fsync = settings.use_fsync;
         let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);
+        let copied = temperature_of_copies(cf, options);
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
             let to = cf.new_table(external.number);
@@ -192,14 +194,18 @@ impl DbInner {
             let identity = || FileIdentity::of(&*self.dir.fs, &external.path);
             let moved = options.move_files.then(identity).transpose()?;
             let transferred =
-                transfer::transfer(&*self.dir.fs, options, use_fsync, from, &to, &stop)?;
+                transfer::transfer(&*self.dir.fs, options, use_fsync, from, (&to, copied), &stop)?;
             self.track_table(&to, external.bytes);
             if let Some(probe) = probe {
                 self.dir.check_not_own(&external.path, &probe)?;
             }
             let checksum = checksums::of_file(by, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
-            incoming.push(Incoming { external, transferred, moved, checksum, placed });
+            let temperature = match transferred {
+                Transferred::Copied => copied,
+                Transferred::Linked => Temperature::Unknown,
+            };
+            incoming.push(Incoming { external, transferred, moved, checksum, temperature, placed });
         }
         Ok(Prepared {
             cf: Arc::clone(cf),

@@ -73,6 +73,8 @@ pub struct LiveFile {
     pub oldest_ancester_time: u64,
     /// Unix time of its creation, 0 unknown.
     pub file_creation_time: u64,
+    /// RocksDB's number of its temperature; 0 is unknown.
+    pub temperature: u8,
     /// Checksum of the whole file, empty if unknown: see `file_checksum_gen_factory`.
     pub file_checksum: Vec<u8>,
     /// Name of the function of `file_checksum`, empty if unknown.
@@ -285,6 +287,7 @@ impl Directory {
             epoch_number: file.epoch_number,
             oldest_ancester_time: file.oldest_ancester_time,
             file_creation_time: file.file_creation_time,
+            temperature: file.temperature,
             file_checksum: file.file_checksum.clone(),
             file_checksum_func_name: file.file_checksum_func_name.clone(),
             smallest: Vec::new(),

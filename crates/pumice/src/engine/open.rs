@@ -302,7 +302,8 @@ fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
         return Ok(());
     }
     let (fs, current) = (&options.file_system, filename::current_file(path));
-    let Err(error) = fs.open_random_with(&current, &ReadFileOptions { direct: true }) else {
+    let how = ReadFileOptions { direct: true, ..ReadFileOptions::default() };
+    let Err(error) = fs.open_random_with(&current, &how) else {
         return Ok(());
     };
     fs.open_random(&current).map_err(|_| error)?;
@@ -420,7 +421,8 @@ impl DbInner {
         exists: bool,
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
-        self.dir.write_identity(self.options().write_identity_file)?;
+        let options = self.options();
+        self.dir.write_identity(options.write_identity_file, &options.metadata_file())?;
         self.deleter().make_archive()?;
         {
             let state = self.state.lock();

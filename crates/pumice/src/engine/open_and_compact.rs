@@ -258,6 +258,7 @@ fn work(db: &DbInner, output_path: u32, input: &ServiceInput) -> Result<Compacti
         files: files.clone(),
         output_level: input.output_level,
         compression: None,
+        temperature: None,
         output_file_size_limit: cf.plan.output_bytes(level),
         path_id: Some(output_path),
     };

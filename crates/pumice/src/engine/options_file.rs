@@ -52,7 +52,8 @@ impl DbInner {
         let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
         let text = crate::options::options_file_bytes(&self.options(), &listed);
         let temp = filename::temp_options_file(&self.dir.path, number);
-        let written = pumice_env::write_file(&*self.dir.fs, &temp, &text, true);
+        let how = self.options().metadata_file();
+        let written = pumice_env::write_file_with(&*self.dir.fs, &temp, &text, true, &how);
         written.inspect_err(|_| self.deleter().delete_file(&temp))?;
         let renamed = self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number));
         renamed.inspect_err(|_| self.deleter().delete_file(&temp))?;

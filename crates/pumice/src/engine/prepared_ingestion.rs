@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pumice_base::file_checksum::FileChecksum;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::Temperature;
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::time;
 use pumice_table::unique_id_of;
@@ -46,7 +47,18 @@ pub(super) struct Incoming {
     /// Which file the caller's name was, if the commit removes the name.
     pub moved: Option<FileIdentity>,
     pub checksum: FileChecksum,
+    pub temperature: Temperature,
     pub placed: Placed,
+}
+
+/// The temperature of files that are copied into the database. Their level is not known yet, except
+/// where it must be the last.
+pub(super) fn temperature_of_copies(cf: &CfData, asked: &IngestExternalFileOptions) -> Temperature {
+    let options = cf.options();
+    match asked.ingest_behind || asked.fail_if_not_bottommost_level {
+        true => options.last_level_temperature,
+        false => options.default_write_temperature,
+    }
 }
 
 /// Where a file went.
@@ -180,6 +192,7 @@ impl Incoming {
             max_timestamp,
             file_checksum: self.checksum.value.clone(),
             file_checksum_func_name: self.checksum.function.clone(),
+            temperature: self.temperature as u8,
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(properties));

@@ -266,6 +266,7 @@ impl DbInner {
             file_creation_time: file.file_creation_time,
             marked_for_compaction: file.marked_for_compaction,
             unique_id: file.unique_id,
+            temperature: file.temperature,
             file_checksum: file.file_checksum.clone(),
             file_checksum_func_name: file.file_checksum_func_name.clone(),
             ..FileMetaData::default()

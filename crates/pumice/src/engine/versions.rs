@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::filename::TableDirs;
-use pumice_env::{BufferedWriter, FileOptions, filename};
+use pumice_env::{BufferedWriter, filename};
 use pumice_manifest::VersionEdit;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_wal::LogWriter;
@@ -215,7 +215,8 @@ impl Versions<'_> {
         let written = self.write_manifest(&path, number, &snapshot, &edits);
         // Nothing names it: it only takes space that the next one may need.
         let prepared = written.and_then(|writer| {
-            filename::prepare_current_file(&*self.dir.fs, &self.dir.path, number, true)?;
+            let how = self.settings.current().metadata_file();
+            filename::prepare_current_file(&*self.dir.fs, &self.dir.path, number, true, &how)?;
             Ok(writer)
         });
         let writer = prepared.inspect_err(|_| self.deleter.delete_file(&path))?;
@@ -241,8 +242,9 @@ impl Versions<'_> {
         snapshot: &[VersionEdit],
         edits: &[VersionEdit],
     ) -> Result<LogWriter> {
-        let file = self.dir.fs.create(path, &FileOptions::default())?;
-        let file = BufferedWriter::new(file, self.settings.current().manifest_writer());
+        let options = self.settings.current();
+        let file = self.dir.fs.create(path, &options.metadata_file())?;
+        let file = BufferedWriter::new(file, options.manifest_writer());
         let mut writer = LogWriter::new(file, number, false, true);
         for edit in snapshot {
             writer.add_record(&edit.encode())?;

@@ -100,6 +100,7 @@ fn runs(cf: &CfData, mems: &[Arc<MemTable>]) -> Runs {
 
 /// What the file that `mems` become is for.
 fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> OutputSpec {
+    let now = pumice_port::time::wall_seconds();
     OutputSpec {
         number: flushed.number,
         path_id: TableDirs::OWN,
@@ -109,7 +110,9 @@ fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> Outpu
         deepest: false,
         compression: flush_compression(&cf.options()),
         epoch: flushed.epoch,
-        oldest_ancestor_time: pumice_port::time::wall_seconds(),
+        oldest_ancestor_time: now,
+        newest_key_time: now,
+        temperature: None,
         expected_bytes: 0,
         target_bytes: 0,
         reason: flushed.reason,

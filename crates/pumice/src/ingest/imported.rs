@@ -34,6 +34,8 @@ pub(crate) struct Description<'a> {
     pub largest_seq: SequenceNumber,
     /// Internal keys, empty if they are to be read from the file.
     pub bounds: (&'a [u8], &'a [u8]),
+    /// RocksDB's number; 0 is unknown.
+    pub temperature: u8,
 }
 
 /// No database has had so many flushes. The family's own files count on from here, and a MANIFEST
@@ -52,6 +54,8 @@ pub(crate) struct ImportedFile {
     pub largest: Vec<u8>,
     pub smallest_seq: SequenceNumber,
     pub largest_seq: SequenceNumber,
+    /// RocksDB's number; 0 is unknown.
+    pub temperature: u8,
     /// Its keys have lost their timestamps.
     stripped: bool,
     properties: TableProperties,
@@ -106,6 +110,7 @@ pub(crate) fn examine(
         largest,
         smallest_seq: described.smallest_seq,
         largest_seq,
+        temperature: described.temperature,
         stripped: cf.table_keys.stripped,
         properties: properties.clone(),
     })
@@ -154,6 +159,7 @@ impl ImportedFile {
             smallest_seq: self.smallest_seq,
             largest_seq: self.largest_seq,
             epoch_number: self.epoch,
+            temperature: self.temperature,
             oldest_ancester_time: now,
             file_creation_time: now,
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),

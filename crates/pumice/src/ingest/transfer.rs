@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
-use pumice_env::{FileOptions, FileSystem};
+use pumice_env::{FileOptions, FileSystem, Temperature};
 
 use crate::ingest::IngestExternalFileOptions;
 
@@ -32,7 +32,7 @@ pub(crate) enum Transferred {
 }
 
 /// Gives the file `from` of `bytes` bytes the name `to`, or makes a copy of that name. Its bytes
-/// are then durable; its name is not. `stop` is called from time to time; its error ends the copy.
+/// are then durable; its name is not. A copy gets the temperature. `stop` is called from time to time; its error ends the copy.
 ///
 /// # Errors
 /// I/O; Corruption if the file is not as long as it was.
@@ -41,7 +41,7 @@ pub(crate) fn transfer(
     options: &IngestExternalFileOptions,
     use_fsync: bool,
     (from, bytes): (&Path, u64),
-    to: &Path,
+    (to, temperature): (&Path, Temperature),
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Transferred> {
     // A file that will be written to must be the database's own.
@@ -64,7 +64,7 @@ pub(crate) fn transfer(
             Err(error) => return Err(error),
         }
     }
-    copy(fs, use_fsync, (from, bytes), to, stop)?;
+    copy(fs, use_fsync, (from, bytes), (to, temperature), stop)?;
     Ok(Transferred::Copied)
 }
 
@@ -76,11 +76,12 @@ pub(crate) fn copy(
     fs: &dyn FileSystem,
     use_fsync: bool,
     (from, bytes): (&Path, u64),
-    to: &Path,
+    (to, temperature): (&Path, Temperature),
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let mut source = fs.open_sequential(from)?;
-    let mut target = fs.create(to, &FileOptions::default())?;
+    let how = FileOptions { temperature, ..FileOptions::default() };
+    let mut target = fs.create(to, &how)?;
     let mut buffer = vec![0u8; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK))];
     let mut left = bytes;
     while left > 0 {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope, SliceTransform};
 use pumice_base::{Comparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_env::Temperature;
 use pumice_manifest::CompactionPri;
 use pumice_table::{BlockCache, TableOptions};
 
@@ -194,6 +195,13 @@ option_table! {
         /// FIFO compaction: how much is kept, and whether small files are merged.
         compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved
             => "fifo::the_oldest_files_go_once_there_are_too_many_bytes";
+        /// The temperature that new tables in the last level get: the file system is told, and the
+        /// MANIFEST keeps it. Not with FIFO compaction.
+        last_level_temperature: Temperature = Temperature::Unknown, mutable, saved
+            => "temperatures::each_file_is_created_with_the_temperature_of_its_kind";
+        /// The temperature that other new tables get, and the blob files of flushes.
+        default_write_temperature: Temperature = Temperature::Unknown, mutable, newer
+            => "temperatures::each_file_is_created_with_the_temperature_of_its_kind";
         /// Universal compaction: when sorted runs are merged.
         compaction_options_universal: UniversalOptions = UniversalOptions::default(), mutable,
             saved => "universal::options_change_while_the_database_is_open";
@@ -326,14 +334,10 @@ option_table! {
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
         "report_bg_io_stats": bool = "false", mutable, saved;
-        /// Placement hint of file systems with temperatures.
-        "last_level_temperature": String = "kUnknown", mutable, saved;
-        /// Placement hint of file systems with temperatures.
+        /// See last_level_temperature (removed in RocksDB 9).
         "bottommost_temperature": String = "kUnknown", mutable, saved;
-        /// Placement hint of file systems with temperatures.
+        /// What reads of files without a temperature count as; none are counted by temperature.
         "default_temperature": String = "kUnknown", fixed, newer;
-        /// Placement hint of file systems with temperatures.
-        "default_write_temperature": String = "kUnknown", mutable, newer;
         /// Flush when scans skip too many hidden entries.
         "memtable_op_scan_flush_trigger": u32 = "0", mutable, newer;
         /// See memtable_op_scan_flush_trigger.

@@ -12,7 +12,7 @@ use pumice_base::extension::{
     builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager};
+use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager, Temperature};
 use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
 
@@ -20,7 +20,7 @@ use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
 use super::objects::OptionObject;
 use super::row::{OptionSet, update_nested};
-use super::value::{OptionValue, Refusal, members};
+use super::value::{OptionValue, Refusal, SINCE_10_10, members};
 
 const NULL: &str = "nullptr";
 
@@ -265,9 +265,9 @@ impl OptionValue for CompressionOptions {
         compression_text(self, false)
     }
 
-    fn has_newer_members(&self) -> bool {
+    fn members_since(&self) -> usize {
         let newer = |o: &CompressionOptions| (o.checksum, o.max_compressed_bytes_per_kb);
-        newer(self) != newer(&CompressionOptions::default())
+        if newer(self) == newer(&CompressionOptions::default()) { 0 } else { SINCE_10_10 }
     }
 
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
@@ -369,6 +369,17 @@ impl OptionValue for WalRecoveryMode {
     fn parse(text: &str) -> Result<Self, Refusal> {
         WalRecoveryMode::from_name(text.trim())
             .ok_or_else(|| Refusal::expected("a recovery mode such as kPointInTimeRecovery", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl OptionValue for Temperature {
+    const TYPE: &'static str = "Temperature";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let names = "one of kUnknown, kHot, kWarm, kCool, kCold, kIce";
+        Temperature::of_name(text.trim()).ok_or_else(|| Refusal::expected(names, text))
     }
     fn format(&self) -> String {
         self.name().to_string()

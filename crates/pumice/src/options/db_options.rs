@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::SizeLimits;
 use pumice_compress::CompressionType;
-use pumice_env::{FileSystem, PosixFs, RateLimiter, SstFileManager};
+use pumice_env::{FileSystem, PosixFs, RateLimiter, SstFileManager, Temperature};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
@@ -223,6 +223,13 @@ option_table! {
         /// Record the database's identity in the file IDENTITY.
         write_identity_file: bool = true, fixed, newer
             => "beside::the_identity_is_where_rocksdb_has_it";
+        /// The temperature of new files other than tables, blob files and logs, which the file
+        /// system is told.
+        metadata_write_temperature: Temperature = Temperature::Unknown, fixed, newer
+            => "temperatures::each_file_is_created_with_the_temperature_of_its_kind";
+        /// The temperature of new logs.
+        wal_write_temperature: Temperature = Temperature::Unknown, fixed, newer
+            => "temperatures::each_file_is_created_with_the_temperature_of_its_kind";
         /// Bytes read ahead by compactions.
         compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30)
             => "option_rows::compactions_read_ahead";
@@ -375,10 +382,6 @@ option_table! {
         "follower_catchup_retry_wait_ms": u64 = "100", fixed, newer;
         /// Prefix seeks follow ReadOptions alone.
         "prefix_seek_opt_in_only": bool = "false", fixed, newer;
-        /// Placement hint of file systems with temperatures.
-        "metadata_write_temperature": String = "kUnknown", fixed, newer;
-        /// Placement hint of file systems with temperatures.
-        "wal_write_temperature": String = "kUnknown", fixed, newer;
         /// Access hint for compaction inputs (removed in RocksDB 10).
         "access_hint_on_compaction_start": String = "NORMAL", fixed, saved;
         /// Buffer of direct reads on Windows (removed in RocksDB 10).

@@ -85,7 +85,7 @@ pub use enums::{
     BackgroundPolicy, BackgroundPriority, CompactionStyle, FileChecksumGenFactory, InfoLogLevel,
     MemtableFactory, PrepopulateBlobCache, StopStyle,
 };
-pub use fifo::FifoOptions;
+pub use fifo::{FifoOptions, FileTemperatureAge};
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, options_file_bytes,
     parse_options_file, parse_options_file_over,

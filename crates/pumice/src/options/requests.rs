@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pumice_compress::CompressionType;
-use pumice_env::IoPriority;
+use pumice_env::{IoPriority, Temperature};
 use pumice_port::time::wall_micros;
 
 pub use super::table_filter::TableFilter;
@@ -555,6 +555,8 @@ pub struct CompactFilesOptions {
     pub canceled: Option<CancelFlag>,
     /// The directory of `cf_paths` for the outputs; None for that of their level.
     pub output_path_id: Option<u32>,
+    /// The temperature of the outputs; that of the options where it is unknown.
+    pub output_temperature_override: Temperature,
 }
 
 impl Default for CompactFilesOptions {
@@ -565,6 +567,7 @@ impl Default for CompactFilesOptions {
             max_subcompactions: 0,
             canceled: None,
             output_path_id: None,
+            output_temperature_override: Temperature::Unknown,
         }
     }
 }

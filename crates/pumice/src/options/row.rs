@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use pumice_base::{Error, Result};
 
 use super::text;
-use super::value::{Refusal, members};
+use super::value::{Refusal, SINCE_10_10, SINCE_11_8, members};
 
 /// Values of hint rows that differ from the default, by option name.
 pub type Hints = BTreeMap<&'static str, String>;
@@ -40,8 +40,8 @@ pub enum RowKind<S: 'static> {
         format: fn(&S) -> String,
         /// The text form for OPTIONS files.
         format_saved: fn(&S) -> String,
-        /// That text has members that RocksDB 7.8 does not know.
-        has_newer_members: fn(&S) -> bool,
+        /// The version whose members that text has, see [`OptionValue::members_since`].
+        members_since: fn(&S) -> usize,
     },
     /// Kept and printed, without effect.
     Hint {
@@ -216,14 +216,17 @@ impl<S: OptionSet> OptionRow<S> {
         }
     }
 
-    /// When RocksDB learnt the result of `saved_text`.
-    pub(super) fn saves(&self, options: &S) -> Saved {
-        match &self.kind {
-            RowKind::Field { has_newer_members, .. } if has_newer_members(options) => {
-                self.saved.max(Saved::Newer)
-            }
-            _ => self.saved,
-        }
+    /// The first version that knows the result of `saved_text`, see [`OptionValue::members_since`].
+    pub(super) fn saved_since(&self, options: &S) -> usize {
+        let members = match &self.kind {
+            RowKind::Field { members_since, .. } => members_since(options),
+            _ => 0,
+        };
+        members.max(match self.saved {
+            Saved::Newer => SINCE_10_10,
+            Saved::Newest => SINCE_11_8,
+            Saved::Always | Saved::Never => 0,
+        })
     }
 
     /// Whether the field passes its check; hints and unsupported rows always do.
@@ -419,7 +422,7 @@ macro_rules! option_table {
                             check: |_o: &$name| { $( ($check)(&_o.$field)?; )? Ok(()) },
                             format: |o: &$name| o.$field.format(),
                             format_saved: |o: &$name| o.$field.format_saved(),
-                            has_newer_members: |o: &$name| o.$field.has_newer_members(),
+                            members_since: |o: &$name| o.$field.members_since(),
                         },
                     }, )+
                     $( OptionRow {

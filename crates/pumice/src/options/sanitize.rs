@@ -8,6 +8,7 @@ use pumice_base::key::{U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
+use pumice_env::Temperature;
 use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use pumice_wal::WalRecoveryMode;
@@ -17,6 +18,7 @@ use super::cache_usage;
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
 use super::enums::{BackgroundPolicy, CompactionStyle};
+use super::fifo::{check_temperatures, derives_merge_bytes};
 use super::row::{OptionSet, check_all};
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
@@ -260,6 +262,7 @@ impl ColumnFamilyOptions {
             // Old files are deleted, however many there are.
             o.level0_slowdown_writes_trigger = i32::MAX;
             o.level0_stop_writes_trigger = i32::MAX;
+            o.last_level_temperature = Temperature::Unknown;
         }
         if o.soft_pending_compaction_bytes_limit == 0 {
             o.soft_pending_compaction_bytes_limit = o.hard_pending_compaction_bytes_limit;
@@ -267,7 +270,7 @@ impl ColumnFamilyOptions {
             o.soft_pending_compaction_bytes_limit =
                 o.soft_pending_compaction_bytes_limit.min(o.hard_pending_compaction_bytes_limit);
         }
-        if o.max_compaction_bytes == 0 {
+        if o.max_compaction_bytes == 0 && !derives_merge_bytes(&o) {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
@@ -326,6 +329,7 @@ pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_hashes(options, &table)?;
     check_timestamps(options, &table)?;
     check_universal(options)?;
+    check_temperatures(options)?;
     check_blobs(options)?;
     if ![0, 1, 2, 4, 8].contains(&options.memtable_protection_bytes_per_key) {
         return Err(Error::not_supported(

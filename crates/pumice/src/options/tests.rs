@@ -310,33 +310,6 @@ fn contradictions_of_table_options_are_refused_in_rocksdb_words() {
 }
 
 #[pumice_test_macros::test]
-fn fifo_options_parse_and_keep_order() {
-    let mut cf = ColumnFamilyOptions::default();
-    cf.set("compaction_style", "kCompactionStyleFIFO").unwrap();
-    cf.set("compaction_options_fifo", "{max_table_files_size=3M;allow_compaction=true;ttl=0}")
-        .unwrap();
-    let text = "{max_table_files_size=3145728;allow_compaction=true;}";
-    assert_eq!(cf.get("compaction_options_fifo").unwrap(), text);
-    cf.set("compaction_options_fifo.allow_compaction", "false").unwrap();
-    assert_eq!(cf.compaction_options_fifo.max_table_files_size, 3 << 20);
-    cf.set("compaction_options_fifo", "23").unwrap();
-    assert_eq!(cf.compaction_options_fifo.max_table_files_size, 23);
-    let changed = cf.with_changes(&[("compaction_options_fifo", "{max_table_files_size=99}")]);
-    assert_eq!(changed.unwrap().compaction_options_fifo.max_table_files_size, 99);
-    assert!(cf.with_changes(&[("compaction_style", "kCompactionStyleLevel")]).is_err());
-    cf.num_levels = 1;
-    let s = cf.sanitized().unwrap();
-    assert_eq!(
-        (s.level0_slowdown_writes_trigger, s.level0_stop_writes_trigger),
-        (i32::MAX, i32::MAX)
-    );
-    assert!(!s.level_compaction_dynamic_level_bytes);
-    assert_eq!(s.num_levels, 1);
-    let level = ColumnFamilyOptions { num_levels: 1, ..ColumnFamilyOptions::default() };
-    assert_eq!(level.sanitized().unwrap().num_levels, 2);
-}
-
-#[pumice_test_macros::test]
 fn maps_apply_all_or_nothing() {
     let mut o = Options::new();
     o.set_from_text("write_buffer_size=10M;max_open_files=50;compression_opts={level=3;};")
@@ -373,13 +346,17 @@ fn refusals_name_the_option() {
         ("compaction_options_universal", "{min_merge_width=-1}", ErrorKind::InvalidArgument),
         ("compaction_options_universal", "5", ErrorKind::InvalidArgument),
         ("compaction_options_fifo", "{nope=1}", ErrorKind::InvalidArgument),
-        ("compaction_options_fifo", "{age_for_warm=5}", ErrorKind::NotSupported),
         (
             "compaction_options_fifo",
-            "{file_temperature_age_thresholds={{temperature=kCold;age=5}}}",
-            ErrorKind::NotSupported,
+            "{file_temperature_age_thresholds={{temperature=kLukewarm;age=5}}}",
+            ErrorKind::InvalidArgument,
         ),
-        ("compaction_options_fifo", "{trivial_copy_buffer_size=1}", ErrorKind::NotSupported),
+        (
+            "compaction_options_fifo",
+            "{file_temperature_age_thresholds={{heat=1;age=5}}}",
+            ErrorKind::InvalidArgument,
+        ),
+        ("last_level_temperature", "kLukewarm", ErrorKind::InvalidArgument),
         ("compaction_options_fifo", "{ttl=60}", ErrorKind::NotSupported),
         ("compaction_options_fifo", "{max_table_files_size=x}", ErrorKind::InvalidArgument),
         ("wal_recovery_mode", "foo", ErrorKind::InvalidArgument),

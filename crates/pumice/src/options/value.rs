@@ -37,6 +37,11 @@ pub(super) fn members(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))
 }
 
+/// Of the versions that OPTIONS files name: has members that RocksDB 7.8 does not know.
+pub(super) const SINCE_10_10: usize = 1;
+/// Has members that RocksDB 10.10 does not know.
+pub(super) const SINCE_11_8: usize = 2;
+
 /// A type that options can have.
 pub trait OptionValue: Sized {
     /// Short name of the type for the documentation.
@@ -59,9 +64,10 @@ pub trait OptionValue: Sized {
         self.format()
     }
 
-    /// `format_saved` has members that RocksDB 7.8 does not know.
-    fn has_newer_members(&self) -> bool {
-        false
+    /// The first version that knows all members of `format_saved`: 0, [`SINCE_10_10`] or
+    /// [`SINCE_11_8`].
+    fn members_since(&self) -> usize {
+        0
     }
 
     /// Overwrites the value; structures change only the members that `text` names.

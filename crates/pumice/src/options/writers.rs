@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use pumice_base::narrow::to_usize;
-use pumice_env::{FileTimes, IoPriority, RateLimiterEvents, WriterOptions};
+use pumice_env::{FileOptions, FileTimes, IoPriority, RateLimiterEvents, WriterOptions};
 
 use crate::stats::InfoLogSettings;
 
@@ -76,6 +76,11 @@ impl DbOptions {
             block = if limit > 0 { block.min(limit) } else { block };
         }
         WriterOptions { bytes_per_sync: self.wal_bytes_per_sync, ..self.writer(block) }
+    }
+
+    /// How the MANIFEST is created, and each small file beside it.
+    pub(crate) fn metadata_file(&self) -> FileOptions {
+        FileOptions { temperature: self.metadata_write_temperature, ..FileOptions::default() }
     }
 
     /// For the MANIFEST.

@@ -84,7 +84,8 @@ pub(super) fn install(
     outputs.written.push(manifest.clone());
     write_manifest(context, &manifest, number, &plan.edits(next_file))?;
     context.fs.sync_dir(context.dir)?;
-    filename::prepare_current_file(&**context.fs, context.dir, number, true)?;
+    let how = FileOptions::default();
+    filename::prepare_current_file(&**context.fs, context.dir, number, true, &how)?;
     // From here until the call returns it is unknown which of the two opens.
     outputs.written.clear();
     filename::rename_current_file(&**context.fs, context.dir, number, true)?;

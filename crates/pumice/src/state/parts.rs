@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, Guard};
 use pumice_base::order;
 use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::filename::{self, FileType};
-use pumice_env::{FileLock, FileSystem};
+use pumice_env::{FileLock, FileSystem, Temperature};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
@@ -238,7 +238,7 @@ impl Directory {
 
     /// Copies the first `bytes` bytes of a file, durably.
     pub fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
-        transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
+        transfer::copy(&*self.fs, false, (from, bytes), (to, Temperature::Unknown), &|| Ok(()))
     }
 
     /// A line for each kind of file in the directory; a directory that cannot be read has no lines.

@@ -111,9 +111,16 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
         "live-blob-file-garbage-size" => {
             sum(version.blob_files().values().map(|blob| blob.garbage_bytes))
         }
-        _ => return None,
+        _ => return bytes_at_temperature(version, name),
     };
     Some(number)
+}
+
+/// `live-sst-files-size-at-temperatureN`, of RocksDB's number N.
+fn bytes_at_temperature(version: &Version, name: &str) -> Option<u64> {
+    let number: u64 = name.strip_prefix("live-sst-files-size-at-temperature")?.parse().ok()?;
+    let files = version.all_files().filter(|(_, file)| u64::from(file.temperature) == number);
+    Some(sum(files.map(|(_, file)| file.file_size)))
 }
 
 /// Bytes of all files of all live versions, each file once.

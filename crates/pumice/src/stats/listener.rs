@@ -83,6 +83,8 @@ pub enum CompactionReason {
     FifoReduceNumFiles,
     /// FIFO: the files are older than `ttl`.
     FifoTtl,
+    /// FIFO compaction: the file's age asks for another temperature.
+    ChangeTemperature,
     /// The oldest blob files are mostly garbage.
     ForcedBlobGc,
     /// Many reads found no value in the file.
@@ -106,6 +108,7 @@ impl CompactionReason {
             CompactionReason::FifoMaxSize => "FIFOMaxSize",
             CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
             CompactionReason::FifoTtl => "FIFOTtl",
+            CompactionReason::ChangeTemperature => "ChangeTemperature",
             CompactionReason::ForcedBlobGc => "ForcedBlobGC",
             CompactionReason::ReadTriggered => "ReadTriggered",
         }

@@ -199,6 +199,7 @@ stat_names! {
         BlockChecksumMismatchCount = "rocksdb.block.checksum.mismatch.count",
         FifoMaxSizeCompactions = "rocksdb.fifo.max.size.compactions",
         FifoTtlCompactions = "rocksdb.fifo.ttl.compactions",
+        FifoChangeTemperatureCompactions = "rocksdb.fifo.change_temperature.compactions",
         PrefetchBytes = "rocksdb.prefetch.bytes",
         PrefetchBytesUseful = "rocksdb.prefetch.bytes.useful",
         PrefetchHits = "rocksdb.prefetch.hits",

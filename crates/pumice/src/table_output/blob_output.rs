@@ -18,7 +18,7 @@ use pumice_base::wide_columns::{self, StoredColumn};
 use pumice_base::{Error, FileNumber, InternalKey, Result, UserKey, ValueType};
 use pumice_cache::CacheKey;
 use pumice_compress::{CompressionType, Compressor};
-use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
+use pumice_env::{BufferedWriter, FileOptions, JobIo, Temperature, WriterOptions};
 use pumice_manifest::edit::BlobFileAddition;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
@@ -386,7 +386,12 @@ fn open(
     let path = cf.blob(number);
     let options = env.db_options();
     let direct = options.use_direct_io_for_flush_and_compaction;
-    let file_options = FileOptions { direct, ..FileOptions::default() };
+    // As in RocksDB the values that a compaction moves have none.
+    let temperature = match spec.reason {
+        TableReason::Flush => cf.options().default_write_temperature,
+        _ => Temperature::Unknown,
+    };
+    let file_options = FileOptions { direct, temperature, ..FileOptions::default() };
     let file = at_normal_priority(|| env.file_system().create(&path, &file_options))?;
     let (priority, events) = env.pace(spec.reason);
     let writer = options.paced_table_writer(0, priority, events);

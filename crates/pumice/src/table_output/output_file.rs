@@ -15,7 +15,7 @@ use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{Error, FileNumber, InternalKey, Result, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::filename::PathId;
-use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
+use pumice_env::{BufferedWriter, FileOptions, JobIo, Temperature, WriterOptions};
 use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
@@ -24,8 +24,8 @@ use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReaso
 
 use crate::blob::references::{References, may_refer};
 use crate::callbacks::key_forms::KeyForms;
-use crate::options::CompactionStyle as Style;
 use crate::options::codec::compression_of;
+use crate::options::{ColumnFamilyOptions, CompactionStyle as Style};
 use crate::stats::{HistogramKind, Record};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::table_collectors::Collectors;
@@ -48,6 +48,10 @@ pub(crate) struct OutputSpec {
     pub compression: Option<CompressionType>,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
+    /// No entry was written later, seconds since 1970; 0 if unknown.
+    pub newest_key_time: u64,
+    /// See `OutputForm::temperature`.
+    pub temperature: Option<Temperature>,
     /// Bytes the file will have, roughly; 0 if unknown.
     pub expected_bytes: u64,
     /// Bytes at which the file will end; 0 if only its contents end it.
@@ -55,6 +59,17 @@ pub(crate) struct OutputSpec {
     pub reason: TableReason,
     /// The filter's policy in place of the table options'.
     pub filter_policy: Option<FilterPolicy>,
+}
+
+impl OutputSpec {
+    /// What the job asks for, or the options: those of the family's last level before others.
+    fn temperature(&self, options: &ColumnFamilyOptions) -> Temperature {
+        let is_last = i32::try_from(self.level + 1) == Ok(options.num_levels);
+        let last = Some(options.last_level_temperature);
+        self.temperature
+            .or(last.filter(|last| is_last && *last != Temperature::Unknown))
+            .unwrap_or(options.default_write_temperature)
+    }
 }
 
 /// A finished file.
@@ -74,6 +89,7 @@ pub(crate) struct OutputFile {
     /// Largest end of a range tombstone; the builder knows the last point entry.
     largest_end: Vec<u8>,
     creation_time: u64,
+    temperature: Temperature,
     collectors: Collectors,
     keys: KeyForms,
     references: References,
@@ -98,7 +114,8 @@ impl OutputFile {
         let db_options = env.db_options();
         let (db_id, db_session_id) = env.ids();
         let direct = db_options.use_direct_io_for_flush_and_compaction;
-        let file_options = FileOptions { direct, ..FileOptions::default() };
+        let temperature = spec.temperature(options);
+        let file_options = FileOptions { direct, temperature, ..FileOptions::default() };
         // Creating a file locks the directory in the kernel, and writers create logs in it.
         let file = at_normal_priority(|| env.file_system().create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
@@ -117,7 +134,7 @@ impl OutputFile {
             is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
             oldest_ancestor_time: spec.oldest_ancestor_time,
             oldest_key_time: 0,
-            newest_key_time: 0,
+            newest_key_time: spec.newest_key_time,
             file_creation_time: creation_time,
             original_file_number: spec.number,
             db_id: db_id.to_string(),
@@ -149,6 +166,7 @@ impl OutputFile {
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
+            temperature,
             collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             keys: cf.key_forms(),
             references: References::default(),
@@ -282,6 +300,7 @@ impl OutputFile {
             oldest_blob_file_number: self.references.oldest(),
             file_checksum: checksum.value,
             file_checksum_func_name: checksum.function,
+            temperature: self.temperature as u8,
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(self.builder.properties()));

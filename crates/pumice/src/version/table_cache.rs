@@ -22,7 +22,7 @@ use pumice_env::filename::TableDirs;
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{
     FileSystem, FileTimes, ObservedFile, RandomAccessFile, RateLimiter, RateLimiterEvents,
-    ReadFileOptions,
+    ReadFileOptions, Temperature,
 };
 use pumice_manifest::file_meta::TableSlot;
 use pumice_manifest::{FileMetaData, FileStats};
@@ -173,7 +173,10 @@ impl OpenTables {
             statistics,
             rows: options.row_cache.as_ref().map(Rows::new),
             verify_unique_id: options.verify_sst_unique_id_in_manifest,
-            files: ReadFileOptions { direct: options.use_direct_reads },
+            files: ReadFileOptions {
+                direct: options.use_direct_reads,
+                ..ReadFileOptions::default()
+            },
             rate_limiter: options.rate_limiter.clone(),
             rate_events: options.rate_events(),
             file_times: options.file_times(),
@@ -456,7 +459,8 @@ impl TableCache {
     /// # Errors
     /// As [`TableCache::table`].
     pub(crate) fn open_direct(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
-        Ok(self.open_table(file, level, ReadFileOptions { direct: true })?.0)
+        let how = ReadFileOptions { direct: true, ..ReadFileOptions::default() };
+        Ok(self.open_table(file, level, how)?.0)
     }
 
     fn open_table(
@@ -484,7 +488,7 @@ impl TableCache {
         let path = self.dirs.table(file.path_id, file.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.open.fs),
-            files,
+            files: ReadFileOptions { temperature: Temperature::of_byte(file.temperature), ..files },
             number: file.number,
             watcher: Arc::downgrade(&self.open) as Weak<dyn FileWatcher>,
         };
@@ -559,5 +563,6 @@ pub(crate) fn file_stats(properties: &TableProperties) -> FileStats {
         num_range_deletions: properties.num_range_deletions,
         raw_key_size: properties.raw_key_size,
         raw_value_size: properties.raw_value_size,
+        newest_key_time: properties.newest_key_time,
     }
 }

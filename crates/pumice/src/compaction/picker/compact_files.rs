@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
+use pumice_env::Temperature;
 use pumice_env::filename::{PathId, table_file_name};
 
 use super::{CompactionPick, CompactionReason, InputLevel, OutputForm, PickContext, paths};
@@ -25,6 +26,8 @@ pub struct FilesRequest {
     pub output_level: i32,
     /// The compression of the new files, if it is not what is set for the level.
     pub compression: Option<CompressionType>,
+    /// The temperature of the new files, if it is not that of the options.
+    pub temperature: Option<Temperature>,
     /// Bytes at which an output ends.
     pub output_file_size_limit: u64,
     /// The directory of the outputs; None for that of the level.
@@ -76,6 +79,7 @@ pub fn pick_files(
         outputs: OutputForm {
             path_id: request.path_id.unwrap_or_else(|| paths::of_level(ctx.options, output_level)),
             compression: request.compression,
+            temperature: request.temperature,
         },
         target_output_file_size: limit,
         max_output_file_size: limit,

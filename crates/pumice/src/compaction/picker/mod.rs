@@ -25,11 +25,12 @@ mod universal;
 use std::sync::Arc;
 
 use pumice_compress::CompressionType;
+use pumice_env::Temperature;
 use pumice_env::filename::PathId;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use compact_files::{FilesRequest, pick_files};
-pub use fifo::FifoRules;
+pub use fifo::{FifoMerges, FifoRules};
 pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
@@ -108,6 +109,15 @@ pub struct OutputForm {
     pub path_id: PathId,
     /// Their compression, if it differs from their level's.
     pub compression: Option<CompressionType>,
+    /// Their temperature, if it is not that of the options.
+    pub temperature: Option<Temperature>,
+}
+
+impl OutputForm {
+    /// As the level has it, in that directory.
+    pub fn of_level(path_id: PathId) -> Self {
+        OutputForm { path_id, compression: None, temperature: None }
+    }
 }
 
 /// A compaction to be run.
@@ -187,6 +197,13 @@ impl CompactionPick {
     /// Bytes of all inputs.
     pub fn input_bytes(&self) -> u64 {
         self.inputs.iter().map(InputLevel::bytes).sum()
+    }
+
+    /// No entry was written after this, seconds since 1970; 0 if a file does not say when.
+    pub fn newest_key_time(&self) -> u64 {
+        let of = |file: &FileMetaData| file.stats.get().map_or(0, |stats| stats.newest_key_time);
+        let mut times = self.input_files().map(|(_, file)| of(file));
+        times.try_fold(0, |newest, time| (time > 0).then(|| time.max(newest))).unwrap_or(0)
     }
 
     /// The epoch number of the outputs.

@@ -166,7 +166,7 @@ impl PickContext<'_> {
             is_deletion: false,
             bottommost,
             deepest: start.output_level + 1 >= self.version.num_non_empty_levels(),
-            outputs: OutputForm { path_id, compression: None },
+            outputs: OutputForm::of_level(path_id),
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),

@@ -6,6 +6,7 @@
 mod text;
 
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
+use pumice_env::Temperature;
 use pumice_env::filename::{FileType, parse, table_file_name};
 use pumice_manifest::{FileMetaData, FileStats};
 use std::path::Path;
@@ -111,6 +112,8 @@ pub(crate) struct ServiceFile {
     pub file_checksum_func_name: String,
     pub marked_for_compaction: bool,
     pub unique_id: [u64; 2],
+    /// RocksDB's number; 0 is unknown.
+    pub temperature: u8,
     /// Bytes of the file; 0 is unknown. RocksDB neither writes nor reads it.
     pub file_size: u64,
     /// Of its properties.
@@ -132,6 +135,7 @@ impl ServiceFile {
             file_checksum_func_name: file.file_checksum_func_name.clone(),
             marked_for_compaction: file.marked_for_compaction,
             unique_id: file.unique_id,
+            temperature: file.temperature,
             file_size: file.file_size,
             stats: file.stats(),
         }
@@ -162,7 +166,7 @@ impl ServiceFile {
             .put("file_size", self.file_size)
             .put_part("table_properties", &properties)
             .put("is_proximal_level_output", false)
-            .put("file_temperature", "kUnknown");
+            .put("file_temperature", Temperature::of_byte(self.temperature).name());
         text
     }
 
@@ -188,6 +192,10 @@ impl ServiceFile {
             file_checksum_func_name: fields.text("file_checksum_func_name")?,
             marked_for_compaction: fields.flag("marked_for_compaction")?,
             unique_id: unique_id.try_into().unwrap_or_default(),
+            temperature: {
+                let name = fields.value("file_temperature").unwrap_or_default();
+                Temperature::of_name(name).unwrap_or_default() as u8
+            },
             file_size: fields.number("file_size")?,
             stats: FileStats {
                 num_entries: properties.number("num_entries")?,
@@ -195,6 +203,7 @@ impl ServiceFile {
                 num_range_deletions: properties.number("num_range_deletions")?,
                 raw_key_size: properties.number("raw_key_size")?,
                 raw_value_size: properties.number("raw_value_size")?,
+                newest_key_time: 0,
             },
         })
     }

@@ -100,7 +100,8 @@ impl Fields {
         Ok(Fields(fields))
     }
 
-    fn value(&self, name: &str) -> Option<&str> {
+    /// The text of a field as it stands.
+    pub fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 

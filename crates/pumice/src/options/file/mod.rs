@@ -28,12 +28,11 @@ use pumice_base::{Error, ErrorKind, Result, names};
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
 use super::on_disk::{self, Concern};
-use super::row::{OptionSet, RowKind, Saved, unknown_option};
+use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape_bytes, trim_comment, unescape_bytes};
 
-/// The version in files with names of that kind and the ones before it.
-const WRITTEN_VERSIONS: [(Saved, &str); 3] =
-    [(Saved::Always, "7.8.0"), (Saved::Newer, "10.10.0"), (Saved::Newest, "11.8.0")];
+/// The version in files: the first of these that knows every name in it.
+const WRITTEN_VERSIONS: [&str; 3] = ["7.8.0", "10.10.0", "11.8.0"];
 /// The newest RocksDB, major and minor, whose option names the tables have.
 const KNOWN_VERSION: (u32, u32) = (10, 10);
 /// Version of the file's own syntax.
@@ -100,15 +99,14 @@ pub fn options_file_bytes(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
 ) -> Vec<u8> {
-    let mut sections = Sections { text: Vec::with_capacity(8 << 10), names: Saved::Always };
+    let mut sections = Sections { text: Vec::with_capacity(8 << 10), since: 0 };
     sections.write("DBOptions", None, db);
     for (name, options) in column_families {
         sections.write("CFOptions", Some(name), *options);
         let title = "TableOptions/BlockBasedTable";
         sections.write(title, Some(name), &options.table_factory);
     }
-    let version = WRITTEN_VERSIONS.iter().find(|(names, _)| *names >= sections.names);
-    let version = version.map_or("", |(_, version)| version);
+    let version = WRITTEN_VERSIONS[sections.since];
     let mut file = format!(
         "# This is a RocksDB option file, written by Pumice.\n\n[Version]\n  \
          rocksdb_version={version}\n  options_file_version={FILE_VERSION}\n"
@@ -120,8 +118,8 @@ pub fn options_file_bytes(
 
 struct Sections {
     text: Vec<u8>,
-    /// The newest names in it.
-    names: Saved,
+    /// Index in `WRITTEN_VERSIONS`.
+    since: usize,
 }
 
 impl Sections {
@@ -137,7 +135,7 @@ impl Sections {
         for row in S::rows() {
             if let Some(text) = row.saved_text(options, &defaults) {
                 self.text.extend(format!("  {}={text}\n", row.name).into_bytes());
-                self.names = self.names.max(row.saves(options));
+                self.since = self.since.max(row.saved_since(options));
             }
         }
     }

@@ -21,7 +21,7 @@ const LENIENT: FileRules =
 
 #[pumice_test_macros::test]
 fn unknown_names_and_members_of_newer_files_are_skipped_and_noted() {
-    let fifo = "compaction_options_fifo={use_kv_ratio_compaction=true;max_table_files_size=7;\
+    let fifo = "compaction_options_fifo={use_new_compaction=true;max_table_files_size=7;\
                 deep={a=1;b={c=2;};};allow_compaction=true;}";
     let text = file(
         "11.9.0",
@@ -34,7 +34,7 @@ fn unknown_names_and_members_of_newer_files_are_skipped_and_noted() {
         loaded.ignored,
         [
             "fast_sst_open=true",
-            "compaction_options_fifo.use_kv_ratio_compaction=true",
+            "compaction_options_fifo.use_new_compaction=true",
             "compaction_options_fifo.deep=a=1;b={c=2;};",
             "compression_opts.new_member=x",
             "filter_policy.shape=round",
@@ -140,4 +140,23 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
     let text = file("11.9.0", "wal_filter=x", "", "");
     assert!(message(&text, reading).contains("wal_filter=x"));
     assert_eq!(parse_options_file(&text, LENIENT).unwrap().ignored, ["wal_filter=x"]);
+}
+
+#[pumice_test_macros::test]
+fn the_version_is_one_that_knows_the_members() {
+    let version = |value: &str| {
+        let mut cf = ColumnFamilyOptions::default();
+        cf.set("compaction_options_fifo", value).unwrap();
+        let bytes = options_file_bytes(&DbOptions::default(), &[("default", &cf)]);
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let read = parse_options_file(&bytes, FileRules::default()).unwrap();
+        assert_eq!(read.column_families[0].options, cf);
+        let version = text.lines().find_map(|line| line.trim().strip_prefix("rocksdb_version="));
+        (version.unwrap().to_string(), text.contains("max_data_files_size"))
+    };
+    assert_eq!(version("{allow_compaction=true}"), ("7.8.0".into(), false));
+    assert_eq!(version("{age_for_warm=3}"), ("7.8.0".into(), false));
+    assert_eq!(version("{trivial_copy_buffer_size=3}"), ("10.10.0".into(), false));
+    assert_eq!(version("{max_data_files_size=9}"), ("11.8.0".into(), true));
+    assert_eq!(version("{use_kv_ratio_compaction=true}"), ("11.8.0".into(), false));
 }

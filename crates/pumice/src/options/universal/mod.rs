@@ -3,7 +3,7 @@
 //! Thread safety: plain data.
 
 use super::enums::StopStyle;
-use super::value::{OptionValue, Refusal, members};
+use super::value::{OptionValue, Refusal, SINCE_10_10, members};
 
 /// Settings of universal compaction, named as RocksDB's `CompactionOptionsUniversal`.
 ///
@@ -119,10 +119,10 @@ impl OptionValue for UniversalOptions {
         self.text(false)
     }
 
-    fn has_newer_members(&self) -> bool {
+    fn members_since(&self) -> usize {
         let standard = UniversalOptions::default();
         let newer = |o: &UniversalOptions| (o.reduce_file_locking, o.max_read_amp);
-        newer(self) != newer(&standard)
+        if newer(self) == newer(&standard) { 0 } else { SINCE_10_10 }
     }
 
     fn update(&mut self, text: &str) -> Result<(), Refusal> {

@@ -8,6 +8,7 @@ mod collected;
 mod crashes;
 mod embedded;
 mod embedded_bent;
+mod fifo;
 mod filtered;
 mod foreign;
 mod many_keys;

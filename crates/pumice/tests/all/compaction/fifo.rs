@@ -15,7 +15,7 @@ fn fifo(options: &mut Options, max_bytes: u64, allow_compaction: bool) {
     options.cf.compaction_style = CompactionStyle::Fifo;
     options.cf.compression = pumice::CompressionType::None;
     options.cf.compaction_options_fifo =
-        FifoOptions { max_table_files_size: max_bytes, allow_compaction };
+        FifoOptions { max_table_files_size: max_bytes, allow_compaction, ..FifoOptions::default() };
 }
 
 fn settle(db: &Db) {
@@ -128,6 +128,73 @@ fn small_files_are_merged_where_that_is_allowed() {
     assert!(l0(&db).len() < 15, "{:?}", l0(&db));
     assert_eq!(contents(&db).len(), 3000);
     db.close().unwrap();
+}
+
+/// Bytes of all tables and blob files of the newest version.
+fn data_bytes(db: &Db) -> u64 {
+    let blobs: u64 = db.property("rocksdb.live-blob-file-size").unwrap().parse().unwrap();
+    blobs + db.live_files_metadata().iter().map(|f| f.size).sum::<u64>()
+}
+
+#[pumice_test_macros::test]
+fn tables_and_blob_files_together_stay_within_the_limit() {
+    const LIMIT: u64 = 300_000;
+    let (_, fs) = memory();
+    let reasons = Arc::new(Reasons::default());
+    let mut options = options(&fs);
+    fifo(&mut options, 1, true);
+    options.cf.compaction_options_fifo.max_data_files_size = LIMIT;
+    options.cf.compaction_options_fifo.use_kv_ratio_compaction = true;
+    options.cf.enable_blob_files = true;
+    options.cf.min_blob_size = 50;
+    options.cf.level0_file_num_compaction_trigger = 4;
+    options.db.listeners = vec![Arc::clone(&reasons) as Arc<dyn EventListener>];
+    let db = Db::open(&options, DIR).unwrap();
+    for round in 0..60 {
+        rounds(&db, round..round + 1);
+        settle(&db);
+        assert!(data_bytes(&db) <= LIMIT, "round {round}");
+        assert!(l0(&db).len() < 12, "round {round}: {:?}", l0(&db));
+    }
+    assert!(data_bytes(&db) > LIMIT / 2);
+    let kept = (0..60).filter(|round| get(&db, &key(round * 100 + 50)).is_some()).count();
+    assert_eq!(contents(&db).len(), kept * 100);
+    assert!((60 - kept..60).all(|round| get(&db, &key(round * 100)).is_some()), "{kept}");
+    for reason in [CompactionReason::FifoMaxSize, CompactionReason::FifoReduceNumFiles] {
+        assert!(reasons.0.lock().contains(&reason), "{reason:?}");
+    }
+    db.close().unwrap();
+    // Nothing else is on the disk.
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(contents(&db).len(), kept * 100);
+    let blobs = common::names(&fs, DIR).iter().filter(|n| n.ends_with(".blob")).count();
+    assert_eq!(blobs.to_string(), db.property("rocksdb.num-blob-files").unwrap());
+    // Without blob files in the limit the same tables are few enough.
+    let tables_only = "{max_data_files_size=0;max_table_files_size=300000}";
+    db.set_options(&[("compaction_options_fifo", tables_only)]).unwrap();
+    rounds(&db, 60..80);
+    settle(&db);
+    assert_eq!(contents(&db).len(), (kept + 20) * 100);
+    assert!(data_bytes(&db) > LIMIT);
+    db.close().unwrap();
+}
+
+/// A size for merges needs a limit of all bytes, not below that of the tables.
+#[pumice_test_macros::test]
+fn without_its_limit_a_merge_goes_by_the_other_rule() {
+    for limit in [0, (1 << 30) - 1] {
+        let (_, fs) = memory();
+        let mut options = options(&fs);
+        fifo(&mut options, 1 << 30, true);
+        options.cf.compaction_options_fifo.max_data_files_size = limit;
+        options.cf.compaction_options_fifo.use_kv_ratio_compaction = true;
+        let db = Db::open(&options, DIR).unwrap();
+        rounds(&db, 0..30);
+        settle(&db);
+        assert!(l0(&db).len() < 15, "{limit}: {:?}", l0(&db));
+        assert_eq!(contents(&db).len(), 3000);
+        db.close().unwrap();
+    }
 }
 
 #[pumice_test_macros::test]

@@ -31,8 +31,7 @@ fn fifo(fs: &Arc<dyn FileSystem>, ttl_seconds: u64) -> Options {
     let mut options = options(fs);
     options.cf.compaction_style = CompactionStyle::Fifo;
     options.cf.compression = pumice::CompressionType::None;
-    options.cf.compaction_options_fifo =
-        FifoOptions { max_table_files_size: 1 << 30, allow_compaction: false };
+    options.cf.compaction_options_fifo = FifoOptions::default();
     options.cf.ttl = ttl_seconds;
     options
 }
@@ -123,6 +122,71 @@ fn the_time_can_change_while_the_database_is_at_rest() {
         ttl(HOUR);
         sleep(Duration::from_secs(5));
         assert_eq!(files(&db), 0);
+        db.close().unwrap();
+    });
+}
+
+/// Files are rewritten with the temperature of their age, one by one, and are no younger for that.
+#[test]
+fn files_change_their_temperature_in_a_database_at_rest() {
+    simulate(|| {
+        let (_, fs) = memory();
+        let reasons = Arc::new(Reasons::default());
+        let mut options = fifo(&fs, 10 * HOUR);
+        options.cf.num_levels = 1;
+        let ages = "{{age=3600;temperature=kWarm}:{age=10800;temperature=kCold}}";
+        let member = "compaction_options_fifo.file_temperature_age_thresholds";
+        options.cf.set(member, ages).unwrap();
+        let statistics = Arc::new(Statistics::new());
+        options.db.statistics = Some(Arc::clone(&statistics));
+        options.db.listeners = vec![Arc::clone(&reasons) as Arc<dyn EventListener>];
+        let db = Db::open(&options, DIR).unwrap();
+        let mut written = Vec::new();
+        for number in 0..3 {
+            written.push(one_file(&db, number));
+            sleep(Duration::from_secs(1000));
+        }
+        let temperatures = |db: &Db| {
+            let mut files = db.live_files_metadata();
+            files.sort_by_key(|file| file.epoch_number);
+            files.iter().map(|file| file.temperature).collect::<Vec<_>>()
+        };
+        let entries = crate::common::contents(&db);
+        for (age, from, to) in [(HOUR, 0, 8), (3 * HOUR, 8, 12)] {
+            for (done, at) in written.iter().enumerate() {
+                let state = |done: usize| [vec![to; done], vec![from; 3 - done]].concat();
+                sleep_until(at + age - 5);
+                assert_eq!(temperatures(&db), state(done), "after {age}");
+                sleep_until(at + age + 5);
+                assert_eq!(temperatures(&db), state(done + 1), "after {age}");
+            }
+        }
+        assert_eq!(crate::common::contents(&db), entries);
+        assert_eq!(*reasons.0.lock(), [CompactionReason::ChangeTemperature; 6]);
+        assert_eq!(statistics.ticker(Ticker::FifoChangeTemperatureCompactions), 6);
+        db.close().unwrap();
+        let db = Db::open(&options, DIR).unwrap();
+        assert_eq!(temperatures(&db), [12; 3]);
+        // Their tables are open: they say how old the entries are.
+        assert_eq!(crate::common::contents(&db), entries);
+        let warm = "{file_temperature_age_thresholds={age=60;temperature=kIce}}";
+        db.set_options(&[("compaction_options_fifo", warm)]).unwrap();
+        sleep(Duration::from_secs(5));
+        assert_eq!(temperatures(&db), [16; 3]);
+        // An age without a temperature takes it away, whatever others are written with.
+        db.set_options(&[
+            ("default_write_temperature", "kHot"),
+            ("compaction_options_fifo", "{file_temperature_age_thresholds={age=60}}"),
+        ])
+        .unwrap();
+        sleep(Duration::from_secs(5));
+        assert_eq!(temperatures(&db), [0; 3]);
+        for (gone, at) in written.iter().enumerate() {
+            sleep_until(at + 10 * HOUR - 5);
+            assert_eq!(files(&db), 3 - gone);
+            sleep_until(at + 10 * HOUR + 5);
+            assert_eq!(files(&db), 2 - gone);
+        }
         db.close().unwrap();
     });
 }

@@ -138,7 +138,7 @@ fn live(seed: u64) -> (usize, usize) {
 fn open(life: &mut Life) -> Db {
     life.options.cf.ttl = life.ttl;
     life.options.cf.compaction_options_fifo =
-        FifoOptions { max_table_files_size: life.bytes(), allow_compaction: false };
+        FifoOptions { max_table_files_size: life.bytes(), ..FifoOptions::default() };
     Db::open(&life.options, DIR).unwrap()
 }
 

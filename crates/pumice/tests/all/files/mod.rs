@@ -22,6 +22,7 @@ mod secondary;
 mod single_table;
 mod space_limit;
 mod storage_info;
+mod temperatures;
 mod torn_manifest;
 mod trash;
 mod two_disks;

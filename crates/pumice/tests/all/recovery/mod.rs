@@ -2,3 +2,4 @@
 
 mod best_efforts;
 mod drawn;
+mod temperatures;

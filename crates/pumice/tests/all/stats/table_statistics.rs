@@ -175,7 +175,7 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 /// compaction: tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
 /// `space_limit`, `row_cache`, `drops`, those of writes and the comparison with RocksDB
 /// (`counters`); `background_errors` has those of errors.
-const ELSEWHERE: [&str; 42] = [
+const ELSEWHERE: [&str; 40] = [
     "rocksdb.row.cache.hit",
     "rocksdb.row.cache.miss",
     "rocksdb.db.write.stall",
@@ -191,8 +191,6 @@ const ELSEWHERE: [&str; 42] = [
     "rocksdb.block.cache.add.failures",
     "rocksdb.block.checksum.mismatch.count",
     "rocksdb.no.file.errors",
-    "rocksdb.fifo.max.size.compactions",
-    "rocksdb.fifo.ttl.compactions",
     "rocksdb.compact.read.marked.bytes",
     "rocksdb.compact.read.periodic.bytes",
     "rocksdb.compact.read.ttl.bytes",
@@ -227,7 +225,8 @@ fn what_the_docs_say_is_counted_is_counted() {
     let names = names_under("## Counted");
     assert!(names.len() > 50, "{names:?}");
     for name in names {
-        let others = ["rocksdb.error.handler.", "rocksdb.blobdb.", "rocksdb.sim."]; // `blobs`.
+        // `blobs`, and in modules of their own.
+        let others = ["rocksdb.error.handler.", "rocksdb.blobdb.", "rocksdb.sim.", "rocksdb.fifo."];
         if ELSEWHERE.contains(&name) || others.iter().any(|other| name.starts_with(other)) {
             continue;
         }

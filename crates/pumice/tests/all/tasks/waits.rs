@@ -472,7 +472,7 @@ fn compactions_are_not_forgotten_when_a_job_ends() {
             // FIFO merges want many files at once, and mostly cannot have them.
             options.cf.compaction_style = CompactionStyle::Fifo;
             options.cf.compaction_options_fifo =
-                FifoOptions { max_table_files_size: 1 << 30, allow_compaction: true };
+                FifoOptions { allow_compaction: true, ..FifoOptions::default() };
             options.cf.level0_file_num_compaction_trigger = 1;
             let db = Db::open(&options, "/db").unwrap();
             for n in 0..3 {

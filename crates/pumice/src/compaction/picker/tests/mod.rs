@@ -1,12 +1,14 @@
 //! The picker on trees given as text, and inside a random simulated tree.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod fifo_model;
 mod simulation;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pumice_compress::CompressionType;
+use pumice_env::Temperature;
 use pumice_manifest::testing as text;
 use pumice_manifest::{
     FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
@@ -14,9 +16,11 @@ use pumice_manifest::{
 };
 
 use super::{
-    CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache, Reach,
-    Registered, RunningCompactions, UniversalRules, pick, pick_range,
+    CompactionPick, FifoMerges, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
+    Reach, Registered, RunningCompactions, UniversalRules, pick, pick_range,
 };
+
+use crate::options::FileTemperatureAge;
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
 
@@ -40,6 +44,9 @@ fn show(pick: &CompactionPick) -> String {
         if on {
             write!(out, " {word}").unwrap();
         }
+    }
+    if let Some(temperature) = pick.outputs.temperature {
+        write!(out, " {}", temperature.name()).unwrap();
     }
     for input in &pick.inputs {
         write!(out, "\n  L{}:{}", input.level, list(&input.files)).unwrap();
@@ -156,8 +163,14 @@ impl Tree {
         let rules = FifoRules {
             max_bytes: command.number("max").unwrap(),
             ttl_seconds: command.number("ttl").unwrap_or(0),
-            merge_below: command.number("merge_below"),
+            counts_blobs: command.args.contains_key("blobs"),
+            merges: match command.number("merge_below") {
+                Some(bytes) => FifoMerges::Newest(bytes),
+                None if command.args.contains_key("tiers") => FifoMerges::Tiers,
+                None => FifoMerges::Never,
+            },
             merge_trigger: options.level0_file_num_compaction_trigger,
+            temperatures: ages(command),
         };
         let now = command.number("now").unwrap_or(0);
         let score = rules.scores(&self.version, &self.running, now).score(0);
@@ -174,7 +187,9 @@ impl Tree {
             }
             None => "nothing".into(),
         };
-        format!("score={score:.2}\n{picked}")
+        let at = rules.expires_at(&self.version, || now);
+        let at = at.map(|at| format!(" again at {at}")).filter(|_| !rules.temperatures.is_empty());
+        format!("score={score:.2}{}\n{picked}", at.unwrap_or_default())
     }
 
     fn universal(&mut self, command: &text::Command) -> String {
@@ -249,6 +264,16 @@ impl Tree {
             other => panic!("unknown command {other}"),
         }
     }
+}
+
+/// `ages=10:8,20:12`: from 10 seconds on temperature 8, from 20 on 12.
+fn ages(command: &text::Command) -> Vec<FileTemperatureAge> {
+    let Some(list) = command.args.get("ages") else { return Vec::new() };
+    let one = |(age, byte): (&str, &str)| FileTemperatureAge {
+        age: text::number(age),
+        temperature: Temperature::of_byte(text::number(byte) as u8),
+    };
+    list.split(',').map(|pair| one(pair.split_once(':').unwrap())).collect()
 }
 
 fn universal_rules(command: &text::Command, options: &LeveledOptions) -> UniversalRules {

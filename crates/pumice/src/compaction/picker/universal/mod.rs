@@ -185,8 +185,8 @@ impl UniversalRules {
             bottommost,
             deepest: output_level + 1 >= ctx.version.num_non_empty_levels(),
             outputs: OutputForm {
-                path_id,
                 compression: uncompressed.then_some(CompressionType::None),
+                ..OutputForm::of_level(path_id)
             },
             target_output_file_size: target,
             max_output_file_size: target,

@@ -16,7 +16,7 @@ use pumice::{
 use pumice_env::PosixFs;
 
 /// Names that 11.9 writes and the option tables lack.
-const UNKNOWN: [&str; 5] = [
+const UNKNOWN: [&str; 4] = [
     "fast_sst_open",
     "read_io_executor_threads",
     "blob_compression_opts",

@@ -19,6 +19,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pumice_base::narrow::round_down_u64;
 use pumice_env::Temperature;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, LevelScores, Version};
@@ -180,7 +181,8 @@ impl FifoRules {
                 let all = ctx.version.total_bytes();
                 let tables = all - freed;
                 let share = tables as f64 / all.max(1) as f64;
-                tables.saturating_add((share * blob_bytes(ctx.version) as f64) as u64)
+                let blobs = round_down_u64(share * blob_bytes(ctx.version) as f64);
+                tables.saturating_add(blobs)
             }
         };
         if expired.is_empty() || left > self.max_bytes {
@@ -254,7 +256,7 @@ impl FifoRules {
     fn last_tier(&self, version: &Version) -> u64 {
         let (tables, blobs) = (version.level_bytes(0), blob_bytes(version));
         let share = tables as f64 / tables.saturating_add(blobs).max(1) as f64;
-        (self.max_bytes as f64 * share) as u64 / self.merge_trigger as u64
+        round_down_u64(self.max_bytes as f64 * share) / self.merge_trigger as u64
     }
 }
 

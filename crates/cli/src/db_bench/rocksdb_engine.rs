@@ -57,6 +57,10 @@ impl RocksDb {
             ("cost_write_buffer_to_cache", flags.cost_write_buffer_to_cache),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
+            (
+                "write_batch_protection_bytes_per_key",
+                flags.write_batch_protection_bytes_per_key > 0,
+            ),
         ];
         if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
             return Err(format!(

@@ -55,7 +55,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("fifo_age_for_warm", "0", "temperatures"),
     ("fifo_compaction_max_data_files_size_mb", "0", "limits of blob files"),
     ("fifo_compaction_use_kv_ratio_compaction", "false", "blob files"),
-    ("memtable_verify_per_key_checksum_on_seek", "false", "checksums of memtable entries"),
     ("open_as_follower", "false", "followers"),
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
@@ -73,7 +72,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_plain_table", "false", "plain tables"),
     ("use_tiered_cache", "false", "secondary caches"),
     ("use_trie_index", "false", "trie indexes"),
-    ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
 ];
 
 /// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it

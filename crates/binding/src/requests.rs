@@ -143,6 +143,8 @@ impl Fields for WriteOptions {
             low_pri: store.flag("low_pri"),
             ignore_missing_column_families: store.flag("ignore_missing_column_families"),
             rate_limiter_priority: io_priority(store.int("rate_limiter_priority")),
+            protection_bytes_per_key: u8::try_from(store.bits("protection_bytes_per_key"))
+                .unwrap_or(u8::MAX),
         };
     }
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The checksum is over user key, trailer and value. Whoever reads an entry of a guarded memtable
-//! takes it off by [`unguarded`], which compares it. Keys that a search passes are not compared.
+//! takes it off by [`unguarded`], which compares it. Those of keys that a search passes are compared
+//! on request (`checked`).
 //!
 //! Thread safety: pure functions.
 
@@ -13,12 +14,17 @@ use pumice_base::hash::hash64;
 use pumice_base::key::pack;
 use pumice_base::{Error, Result, SequenceNumber, UserKey, ValueType};
 
-/// The checksum of an entry, of which the first bytes are kept.
-fn sum(key: UserKey<'_>, trailer: u64, value: &[u8]) -> [u8; 8] {
+/// A checksum over key, value and what else identifies an entry.
+pub fn entry_checksum(key: &[u8], kind: u64, value: &[u8]) -> u64 {
     let mix =
         |sum: u64, word: u64| (sum.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let sum = mix(mix(hash64(key.as_bytes()), trailer), hash64(value));
-    (sum ^ sum >> 32).to_le_bytes()
+    let sum = mix(mix(hash64(key), kind), hash64(value));
+    sum ^ sum >> 32
+}
+
+/// The checksum of an entry, of which the first bytes are kept.
+fn sum(key: UserKey<'_>, trailer: u64, value: &[u8]) -> [u8; 8] {
+    entry_checksum(key.as_bytes(), trailer, value).to_le_bytes()
 }
 
 /// The value with a checksum of so many bytes behind it.
@@ -30,7 +36,7 @@ pub(crate) fn guarded(key: &[u8], trailer: u64, value: &[u8], bytes: usize) -> V
     stored
 }
 
-/// The value of an entry with a checksum of so many bytes.
+/// The value of an entry with a checksum of so many bytes; 0 for none.
 ///
 /// # Errors
 /// Corruption if the entry is not what was added.
@@ -40,6 +46,9 @@ pub fn unguarded<'v>(
     stored: &'v [u8],
     bytes: usize,
 ) -> Result<&'v [u8]> {
+    if bytes == 0 {
+        return Ok(stored);
+    }
     let parts = stored.len().checked_sub(bytes).map(|len| stored.split_at(len));
     match parts {
         Some((value, found)) if sum(key, trailer, value)[..bytes] == *found => Ok(value),

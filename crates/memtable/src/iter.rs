@@ -38,12 +38,20 @@ pub struct MemTableIter {
 // SAFETY: nodes are immutable, shared, and kept by `table`, which is Send and Sync.
 unsafe impl Send for MemTableIter {}
 
-/// Where to move, other than forward.
-enum Move<'a> {
+/// Where to move.
+#[derive(Clone, Copy)]
+pub enum Move<'a> {
+    /// To the first entry.
     First,
+    /// To the last entry.
     Last,
+    /// One forward.
+    Next,
+    /// One back.
     Prev,
+    /// To the first entry at or after this key.
     Seek(InternalKey<'a>),
+    /// To the last entry at or before this key.
     SeekForPrev(InternalKey<'a>),
 }
 
@@ -94,6 +102,23 @@ impl MemTableIter {
                 .is_none_or(|b| b.may_hold_prefix(target.user_key().as_bytes()))
     }
 
+    /// Moves, with the checks of the memtable on the way.
+    ///
+    /// # Errors
+    /// Corruption; the iterator is then where it was.
+    pub fn go_checked(&mut self, to: Move<'_>) -> Result<()> {
+        match to {
+            Move::Seek(key) | Move::SeekForPrev(key) if !self.may_find(key) => self.leave(),
+            _ => match (&mut self.at, self.table.watched_list()) {
+                (Cursor::Node(node), Some(list)) => {
+                    *node = self.table.moved_watched(list, *node, to)?;
+                }
+                _ => self.go(to),
+            },
+        }
+        Ok(())
+    }
+
     fn leave(&mut self) {
         match &mut self.at {
             Cursor::Node(node) => *node = std::ptr::null_mut(),
@@ -137,6 +162,7 @@ fn move_node<O: crate::order::KeyOrder>(
     match to {
         Move::First => list.first(),
         Move::Last => list.last(),
+        Move::Next => list.next_prefetching(node),
         Move::Prev => {
             let target = Target::from_ikey(order, list.entry(node).key());
             list.or_null(list.find(order, &target).prev)
@@ -161,6 +187,7 @@ fn move_index<O: crate::order::KeyOrder>(
     match to {
         Move::First => 0,
         Move::Last => before(end),
+        Move::Next => index + 1,
         Move::Prev => before(index),
         Move::Seek(ikey) => vector.lower_bound(order, items, &Target::from_ikey(order, ikey)),
         Move::SeekForPrev(ikey) => {

@@ -3,7 +3,8 @@
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) < `entry`
 //! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del`,
 //! `dead_ranges` (where readers found nothing) and `bloom` (a filter) < `memtable` (counters, flush
-//! policy, dispatch; `timed` for keys with timestamps) < `iter` < `ranges`.
+//! policy, dispatch; `timed` for keys with timestamps; `checked` for reads that look for damage) <
+//! `iter` < `ranges`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are
@@ -14,6 +15,7 @@
 
 mod arena;
 mod bloom;
+mod checked;
 mod dead_ranges;
 mod entry;
 mod guard;
@@ -31,9 +33,10 @@ mod write_buffer_manager;
 mod writer;
 
 pub use bloom::BloomOptions;
+pub use checked::Checks;
 pub use dead_ranges::DeadRange;
-pub use guard::{unguarded, unguarded_version};
-pub use iter::MemTableIter;
+pub use guard::{entry_checksum, unguarded, unguarded_version};
+pub use iter::{MemTableIter, Move};
 pub use memtable::{MemTable, MemTableOptions, MemTableRep};
 pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};
 

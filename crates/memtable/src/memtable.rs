@@ -19,6 +19,7 @@ use pumice_base::{
 
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
+use crate::checked::Checks;
 use crate::dead_ranges::DeadRanges;
 use crate::entry::{EntryRef, Target, check_lengths};
 use crate::index;
@@ -78,6 +79,8 @@ pub struct MemTableOptions {
     /// Bytes of a checksum that each point entry gets: 1, 2, 4 or 8; 0: none. Readers of values
     /// have to take it off ([`unguarded`](crate::unguarded)).
     pub guard_bytes: usize,
+    /// What readers compare on their way to an entry.
+    pub checks: Checks,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
@@ -95,6 +98,7 @@ impl MemTableOptions {
             concurrent_adds: true,
             dead_run_min: 0,
             guard_bytes: 0,
+            checks: Checks::default(),
             write_buffer_manager: None,
         }
     }
@@ -146,6 +150,9 @@ pub struct MemTable {
     max_range_deletions: usize,
     takes_concurrent_adds: bool,
     pub(crate) guard_bytes: usize,
+    pub(crate) checks: Checks,
+    /// See [`MemTable::is_checked`].
+    pub(crate) is_checked: bool,
     manager: Option<Arc<WriteBufferManager>>,
     pub(crate) immutable: AtomicBool,
     /// Bytes reported to the manager by `mark_flushed`; 0 before.
@@ -169,6 +176,8 @@ impl MemTable {
         let takes_concurrent_adds = options.take_concurrent_adds();
         let bloom = Bloom::new(options.bloom);
         let timestamp_size = options.comparator.user.timestamp_size();
+        let checksums = options.checks.checksums && options.guard_bytes > 0;
+        let checks = Checks { checksums, ..options.checks };
         if let Some(bloom) = &bloom {
             arena.charge(bloom.bytes());
         }
@@ -196,6 +205,8 @@ impl MemTable {
             },
             takes_concurrent_adds,
             guard_bytes: options.guard_bytes,
+            checks,
+            is_checked: options.guard_bytes > 0 || checks.order,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
             flushed_bytes: AtomicUsize::new(0),

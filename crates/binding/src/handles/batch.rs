@@ -48,6 +48,15 @@ impl Batch {
         Batch { default_order: (size > 0).then(|| sized(size)), ..self }
     }
 
+    /// Updates get checksums of so many bytes, which are 8 unless that is 0.
+    #[must_use]
+    pub fn with_protection(mut self, bytes: usize) -> Batch {
+        if bytes > 0 {
+            self.updates.protect();
+        }
+        self
+    }
+
     /// A batch with these bytes. If they are none it has no updates, and its write is the error.
     pub fn from_data(data: &[u8]) -> Batch {
         let updates = WriteBatch::from_data(data).unwrap_or_else(WriteBatch::refusing);

@@ -34,9 +34,10 @@ c_api! {
     }
 
     fn rocksdb_writebatch_create_with_params(
-        reserved: usize, max_bytes: usize, _protection: usize, timestamp_size: usize
+        reserved: usize, max_bytes: usize, protection: usize, timestamp_size: usize
     ) -> New<Batch> {
-        New(Batch::with_limit(reserved, max_bytes).with_default_timestamps(timestamp_size))
+        let batch = Batch::with_limit(reserved, max_bytes).with_protection(protection);
+        New(batch.with_default_timestamps(timestamp_size))
     }
 
     fn rocksdb_writebatch_clear(batch: &mut Batch) {

@@ -21,7 +21,7 @@ fn made(
     order: Option<&Order>,
     reserved: usize,
     overwrite_key: bool,
-    max_bytes: usize,
+    (max_bytes, protection): (usize, usize),
 ) -> SharedBatch {
     let mut options = WriteBatchWithIndexOptions {
         // A caller's mistake must not become an allocation that fails.
@@ -33,7 +33,11 @@ fn made(
     if let Some(order) = order {
         options.backup_comparator = order.0.clone();
     }
-    WriteBatchWithIndex::with_options(&options).into()
+    let mut batch = WriteBatchWithIndex::with_options(&options);
+    if protection > 0 {
+        batch.write_batch_mut().protect();
+    }
+    batch.into()
 }
 
 /// Adds an update. The functions have no place for an error: what is refused is left out.
@@ -84,14 +88,14 @@ fn through(
 
 c_api! {
     fn rocksdb_writebatch_wi_create(reserved: usize, overwrite_key: bool) -> New<SharedBatch> {
-        New(made(None, reserved, overwrite_key, 0))
+        New(made(None, reserved, overwrite_key, (0, 0)))
     }
 
     fn rocksdb_writebatch_wi_create_with_params(
         order: Option<&Order>, reserved: usize, overwrite_key: bool, max_bytes: usize,
-        _protection: usize
+        protection: usize
     ) -> New<SharedBatch> {
-        New(made(order, reserved, overwrite_key, max_bytes))
+        New(made(order, reserved, overwrite_key, (max_bytes, protection)))
     }
 
     fn rocksdb_writebatch_wi_clear(batch: &SharedBatch) {

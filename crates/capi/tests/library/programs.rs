@@ -107,6 +107,12 @@ fn data() {
     same_on_both("data", &[]);
 }
 
+/// Bits that flip in batches and memtables.
+#[test]
+fn protected() {
+    same_on_both("protected", &[]);
+}
+
 #[test]
 fn operators() {
     same_on_both("operators", &[]);

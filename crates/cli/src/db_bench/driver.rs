@@ -415,6 +415,7 @@ impl<'a, E: Engine> Driver<'a, E> {
                 sync: flags.sync || spec.sync,
                 disable_wal: flags.disable_wal,
                 limited: flags.rate_limit_auto_wal_flush,
+                protected: flags.write_batch_protection_bytes_per_key > 0,
             },
             read: self.read_settings(),
         }

@@ -27,6 +27,8 @@ pub struct WriteSettings {
     pub disable_wal: bool,
     /// Charge the log to the rate limiter.
     pub limited: bool,
+    /// Updates of batches have checksums.
+    pub protected: bool,
 }
 
 /// How a worker reads.

@@ -174,6 +174,8 @@ flag_table! {
     // How to write and read.
     sync: bool = false, "Sync all writes to disk";
     disable_wal: bool = false, "If true, do not write WAL for write";
+    write_batch_protection_bytes_per_key: u32 = 0,
+        "Bytes of the checksum that each update of a batch has until it is in the memtable: 0 or 8";
     verify_checksum: bool = true, "Verify checksum for every block read from storage";
     auto_prefix_mode: bool = false,
         "Seeks use prefix filters where the upper bound shows that they may. Not given, the \

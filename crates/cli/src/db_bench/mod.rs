@@ -206,8 +206,11 @@ fn checked(args: &[OsString], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)>
     }
 }
 
-/// Objects that flags name.
+/// Objects that flags name, and numbers of which few are taken.
 fn check_names(flags: &Flags) -> Result<(), String> {
+    if !matches!(flags.write_batch_protection_bytes_per_key, 0 | 8) {
+        return Err("write_batch_protection_bytes_per_key must be 0 or 8".to_string());
+    }
     environments::check(Some(&flags.env_uri), Some(&flags.fs_uri))
         .map_err(|error| format!("Failed creating env: {error}"))?;
     if !matches!(&*flags.statistics_string, "" | "BasicStatistics" | "id=BasicStatistics") {

@@ -41,6 +41,7 @@ pub struct GivenOption {
 /// Flags of db_bench whose option has another name.
 const RENAMED: &[(&str, &str)] = &[
     ("file_opening_threads", "max_file_opening_threads"),
+    ("memtable_verify_per_key_checksum_on_seek", "memtable_veirfy_per_key_checksum_on_seek"),
     ("mmap_read", "allow_mmap_reads"),
     ("mmap_write", "allow_mmap_writes"),
     ("wal_size_limit_MB", "WAL_size_limit_MB"),

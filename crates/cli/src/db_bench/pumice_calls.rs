@@ -4,7 +4,7 @@
 
 use super::engine::{self, Hits, Result};
 use super::families::Families;
-use super::pumice_engine::{PumiceDb, read_options, text};
+use super::pumice_engine::{PumiceDb, read_options, text, write_options};
 use super::user_times::{ReadTimes, UserTimes};
 use pumice::{
     ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, RangeOpt, ReadOptions,
@@ -47,9 +47,12 @@ pub struct PumiceWriter {
 
 impl PumiceWriter {
     /// A writer to `db`.
-    pub fn new(db: &PumiceDb, options: WriteOptions) -> Self {
-        let handles = Handles::new(db);
-        let (batch, times) = (WriteBatch::new(), db.times.clone());
+    pub fn new(db: &PumiceDb, settings: engine::WriteSettings) -> Self {
+        let (handles, options) = (Handles::new(db), write_options(settings));
+        let (mut batch, times) = (WriteBatch::new(), db.times.clone());
+        if settings.protected {
+            batch.protect();
+        }
         PumiceWriter { db: db.db.clone(), options, batch, handles, times }
     }
 

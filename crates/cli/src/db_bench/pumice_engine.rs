@@ -413,7 +413,7 @@ impl BenchDb for PumiceDb {
     }
 
     fn writer(&self, settings: engine::WriteSettings) -> PumiceWriter {
-        PumiceWriter::new(self, write_options(settings))
+        PumiceWriter::new(self, settings)
     }
 
     fn transactions(
@@ -553,7 +553,7 @@ impl BenchDb for PumiceDb {
     }
 }
 
-fn write_options(settings: engine::WriteSettings) -> WriteOptions {
+pub(super) fn write_options(settings: engine::WriteSettings) -> WriteOptions {
     WriteOptions {
         sync: settings.sync,
         disable_wal: settings.disable_wal,

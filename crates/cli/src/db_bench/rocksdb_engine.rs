@@ -71,6 +71,10 @@ impl RocksDb {
             ("io_uring_enabled", !flags.io_uring_enabled),
             ("simulate_hdd", flags.simulate_hdd),
             ("simulate_hybrid_fs_file", !flags.simulate_hybrid_fs_file.as_os_str().is_empty()),
+            (
+                "write_batch_protection_bytes_per_key",
+                flags.write_batch_protection_bytes_per_key > 0,
+            ),
         ];
         if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
             return Err(format!(

@@ -45,7 +45,6 @@ pub fn find(name: &str) -> Option<Known> {
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
-    ("memtable_verify_per_key_checksum_on_seek", "false", "checksums of memtable entries"),
     ("open_as_follower", "false", "followers"),
     ("read_cache_path", "", "persistent caches"),
     ("secondary_cache_uri", "", "secondary caches"),
@@ -65,7 +64,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_plain_table", "false", "plain tables"),
     ("use_tiered_cache", "false", "secondary caches"),
     ("use_trie_index", "false", "trie indexes"),
-    ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
 ];
 
 /// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it

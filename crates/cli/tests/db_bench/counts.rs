@@ -192,8 +192,9 @@ fn defaults_of_missing_features_can_be_given() {
                  multiread_batched";
     assert_eq!(printed, [words]);
     run.good();
-    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --paranoid_memory_checks").bad();
-    assert!(error.contains("paranoid_memory_checks=true is not supported"), "{error}");
+    let error =
+        db_bench(dir.path(), "--benchmarks=fillseq --num=1 --disallow_memtable_writes").bad();
+    assert!(error.contains("disallow_memtable_writes=true is not supported"), "{error}");
     let file = dir.path().join("flags");
     std::fs::write(&file, "# A remark.\n--num=7\n  --benchmarks=fillseq\n").unwrap();
     let out = db_bench(dir.path(), &format!("--flagfile={}", file.display())).good();

@@ -438,3 +438,26 @@ fn keys_can_have_timestamps() {
         assert!(error.contains("Only 64 bits timestamps are supported."), "{error}");
     }
 }
+
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn batches_and_memtables_have_checksums() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--db=checked --num=300 --seed=7 --batch_size=7 --write_batch_protection_bytes_per_key=8 \
+         --memtable_protection_bytes_per_key=4 --memtable_verify_per_key_checksum_on_seek \
+         --paranoid_memory_checks --benchmarks=fillseq,readseq,readrandom,seekrandom,deleteseq",
+    )
+    .good();
+    assert!(result(&out, "readrandom").ends_with("(300 of 300 found)"), "{out}");
+    let files = std::fs::read_dir(dir.path().join("checked")).unwrap();
+    let names = files.map(|file| file.unwrap().path());
+    let options = names.filter(|path| path.to_string_lossy().contains("OPTIONS-")).max().unwrap();
+    let options = std::fs::read_to_string(options).unwrap();
+    for option in ["paranoid_memory_checks", "memtable_veirfy_per_key_checksum_on_seek"] {
+        assert!(options.contains(&format!("{option}=true")), "{option}");
+    }
+    let wrong = db_bench(dir.path(), "--num=1 --write_batch_protection_bytes_per_key=4").bad();
+    assert!(wrong.contains("write_batch_protection_bytes_per_key must be 0 or 8"), "{wrong}");
+}

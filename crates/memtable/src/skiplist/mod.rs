@@ -42,6 +42,7 @@ use crate::node::{Link, Node, init_link, link};
 use crate::order::KeyOrder;
 
 mod walk;
+mod watched;
 
 /// log2 of the branching factor.
 const BRANCHING_BITS: u32 = 2;

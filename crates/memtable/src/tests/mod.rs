@@ -16,6 +16,7 @@ use pumice_port::thread;
 
 use crate::{BufferUser, MemTable, MemTableOptions, MemTableRep, StallWaiter, WriteBufferManager};
 
+mod checked;
 mod dead_ranges;
 
 /// Shorter keys first.

@@ -20,6 +20,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
 
 use crate::commit::batch::{self, HEADER_LEN, WriteBatch};
+use crate::commit::queue::QueuedBatch;
 use crate::commit::two_phase::{self, PreparedSections, Section, Taken};
 use crate::engine::DbInner;
 use crate::options::requests::WriteOptions;
@@ -40,10 +41,12 @@ pub(crate) fn prepare(
     updates.status()?;
     db.check_write(&options)?;
     let rep = two_phase::section(name, updates.data());
-    let updates = batch::count(&rep);
-    let taken = Taken { sequences: 0, logged: HEADER_LEN..rep.len(), updates };
+    let logged = HEADER_LEN..rep.len();
+    let taken = Taken { sequences: 0, logged, updates: batch::count(&rep) };
+    let sums = updates.sums().cloned();
+    let batch = QueuedBatch { rep, taken, sums, options, exclusive: true };
     let log = Cell::new(0);
-    db.write_exclusive(&options, (rep, taken), &|| Ok(()), &|leader| {
+    db.write_exclusive(batch, &|| Ok(()), &|leader| {
         log.set(db.logs.wal.lock().number());
         db.hold_log(leader, log.get(), LogHolder::PreparedSection);
     })?;

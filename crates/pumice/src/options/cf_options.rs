@@ -286,6 +286,15 @@ option_table! {
         /// made from then on; several tasks do not insert into one at a time.
         memtable_protection_bytes_per_key: u32 = 0, mutable, saved
             => "guarded::a_changed_entry_ends_the_walk";
+        /// Lookups and seeks in memtables also compare the checksums of the entries that they pass,
+        /// if these have some by `memtable_protection_bytes_per_key`. Skip lists only. RocksDB's
+        /// first spelling, which all of its versions read; `..verify..` sets it too.
+        memtable_veirfy_per_key_checksum_on_seek: bool = false, mutable, newer
+            => "checked::searches_find_a_changed_entry_that_they_pass";
+        /// Lookups and cursors in memtables compare the order of the keys that they pass. Skip
+        /// lists only.
+        paranoid_memory_checks: bool = false, mutable, newer
+            => "guarded::a_database_finds_keys_out_of_order";
         /// Find data blocks that change in memory: each has a checksum, which lookups and cursors
         /// compare when they use the block. 1, 2, 4 or 8, which all mean the same; 0 for no
         /// checksum. For tables that are opened from then on.
@@ -382,10 +391,6 @@ option_table! {
         "compression_manager" accepts ["nullptr"];
         /// Hints for memtable inserts by prefix (hints are automatic).
         "memtable_insert_with_hint_prefix_extractor" accepts ["nullptr"];
-        /// Check key order in the memtable on every read.
-        "paranoid_memory_checks" accepts ["false", "0"];
-        /// Check memtable checksums on every seek (RocksDB's spelling).
-        "memtable_veirfy_per_key_checksum_on_seek" accepts ["false", "0"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
         /// Keep recent data off the last level.
@@ -400,6 +405,7 @@ option_table! {
     aliases {
         "block_based_table_factory" => "table_factory";
         "memtable" => "memtable_factory";
+        "memtable_verify_per_key_checksum_on_seek" => "memtable_veirfy_per_key_checksum_on_seek";
     }
 }
 

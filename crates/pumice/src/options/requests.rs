@@ -287,6 +287,9 @@ pub struct WriteOptions {
     /// Wait for the rate limiter before the write is logged; only `User`, and only if the log is
     /// written with each write (`disable_wal` and `manual_wal_flush` off).
     pub rate_limiter_priority: Option<IoPriority>,
+    /// 8: updates have checksums ([`WriteBatch::protect`](crate::WriteBatch::protect)); 0: only
+    /// those of batches that are protected already.
+    pub protection_bytes_per_key: u8,
 }
 
 /// Options of a checkpoint.

@@ -1,15 +1,15 @@
-//! The source that is a memtable whose entries have checksums
-//! (`memtable_protection_bytes_per_key`): it compares those of the entries that it lands on, and
-//! shows their values without them.
+//! The source that is a memtable whose readers compare: checksums of entries
+//! (`memtable_protection_bytes_per_key`), those of the entries that it lands on, whose values it
+//! shows without them; and what the memtable checks on the way (`pumice_memtable::Checks`).
 //!
 //! Thread safety: one owner at a time (`Send`). Invariant: a valid source is on an entry whose
-//! checksum was right.
+//! checksum was right, if it has one.
 
 use std::sync::Arc;
 
 use pumice_base::key::InternalKey;
 use pumice_base::{Error, InternalIterator, Result};
-use pumice_memtable::{MemTable, MemTableIter, unguarded};
+use pumice_memtable::{MemTable, MemTableIter, Move, unguarded};
 use pumice_table::Extractor;
 
 use crate::read::source::{Rare, Source};
@@ -17,16 +17,19 @@ use crate::read::source::{Rare, Source};
 /// See the module head.
 pub(crate) struct GuardedSource {
     inner: MemTableIter,
-    /// Of a checksum.
+    /// Of a checksum; 0 for none.
     bytes: usize,
     error: Option<Error>,
 }
 
 /// The entries of a memtable.
 pub(crate) fn memtable_source(mem: &Arc<MemTable>) -> Source {
-    match mem.guard_bytes() {
-        0 => Source::Mem(mem.iter()),
-        bytes => Source::Rare(Box::new(Rare::Guarded(GuardedSource::new(mem.iter(), bytes)))),
+    match mem.is_checked() {
+        false => Source::Mem(mem.iter()),
+        true => {
+            let guarded = GuardedSource::new(mem.iter(), mem.guard_bytes());
+            Source::Rare(Box::new(Rare::Guarded(guarded)))
+        }
     }
 }
 
@@ -41,9 +44,8 @@ impl GuardedSource {
         self.inner.scope_to_prefix(scope);
     }
 
-    fn moved(&mut self, to: impl FnOnce(&mut MemTableIter)) {
-        to(&mut self.inner);
-        self.error = self.value_here().err();
+    fn go(&mut self, to: Move<'_>) {
+        self.error = self.inner.go_checked(to).and_then(|()| self.value_here().map(drop)).err();
     }
 
     fn value_here(&self) -> Result<&[u8]> {
@@ -60,22 +62,22 @@ impl InternalIterator for GuardedSource {
         self.error.is_none() && self.inner.valid()
     }
     fn seek_to_first(&mut self) {
-        self.moved(|inner| inner.seek_to_first());
+        self.go(Move::First);
     }
     fn seek_to_last(&mut self) {
-        self.moved(|inner| inner.seek_to_last());
+        self.go(Move::Last);
     }
     fn seek(&mut self, target: InternalKey<'_>) {
-        self.moved(|inner| inner.seek(target));
+        self.go(Move::Seek(target));
     }
     fn seek_for_prev(&mut self, target: InternalKey<'_>) {
-        self.moved(|inner| inner.seek_for_prev(target));
+        self.go(Move::SeekForPrev(target));
     }
     fn next(&mut self) {
-        self.moved(|inner| inner.next());
+        self.go(Move::Next);
     }
     fn prev(&mut self) {
-        self.moved(|inner| inner.prev());
+        self.go(Move::Prev);
     }
     fn key(&self) -> InternalKey<'_> {
         self.inner.key()
@@ -92,8 +94,14 @@ impl InternalIterator for GuardedSource {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use pumice_base::ValueType;
+    use std::cmp::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use pumice_base::key::CustomComparator;
+    use pumice_base::{Comparator, ValueType};
     use pumice_memtable::MemTableOptions;
+
+    use crate::{Db, MemFs, Options};
 
     use super::*;
 
@@ -151,6 +159,54 @@ mod tests {
                 if let Err(error) = status {
                     assert!(error.message().starts_with("Corrupted memtable entry"), "{error}");
                 }
+            }
+        }
+    }
+
+    /// An order that turns around when it is told to: as if the keys had changed.
+    #[derive(Default)]
+    struct Turning(AtomicBool);
+
+    impl CustomComparator for Turning {
+        fn name(&self) -> &str {
+            "turning"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            if self.0.load(Relaxed) { b.cmp(a) } else { a.cmp(b) }
+        }
+    }
+
+    /// Lookups, cursors and flushes of a database compare the order of keys with the option.
+    #[pumice_test_macros::test]
+    fn a_database_finds_keys_out_of_order() {
+        for paranoid in ["true", "false"] {
+            let turning = Arc::new(Turning::default());
+            let mut options = Options::default();
+            options.db.create_if_missing = true;
+            options.db.file_system = MemFs::new(1).shared();
+            options.cf.comparator = Comparator::Custom(Arc::clone(&turning) as _);
+            options.cf.set("paranoid_memory_checks", paranoid).unwrap();
+            let db = Db::open(&options, "/db").unwrap();
+            for n in 0..100 {
+                db.put(format!("{n:03}"), "value").unwrap();
+            }
+            let first = || {
+                let mut cursor = db.cursor().unwrap();
+                cursor.seek_to_first();
+                assert!(cursor.valid());
+                cursor.next();
+                cursor.status()
+            };
+            first().unwrap();
+            turning.0.store(true, Relaxed);
+            let mut found = vec![db.get("000").map(drop), first()];
+            if paranoid == "true" {
+                found.push(db.flush());
+            }
+            for result in found {
+                let text = "Corruption: Out-of-order keys found in skiplist.";
+                let error = result.err().map(|error| error.to_string());
+                assert_eq!(error.as_deref(), (paranoid == "true").then_some(text));
             }
         }
     }

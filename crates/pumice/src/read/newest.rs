@@ -50,7 +50,7 @@ pub(crate) fn newer_than(
     let kept = if planted::is(Bug::HistoryNotChecked) { &[][..] } else { &view.history[..] };
     let memtables = std::iter::once(&view.mem).chain(&view.imm).chain(kept);
     for mem in memtables {
-        let newest = newest_in_memtable(cf, mem, key);
+        let newest = newest_in_memtable(cf, mem, key)?;
         if newest > since {
             return Ok(Newer::Yes);
         }
@@ -117,16 +117,16 @@ pub(crate) fn newest_time(
 }
 
 /// The newest sequence number of the key, or of a range over it; 0 for none.
-fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: UserKey<'_>) -> SequenceNumber {
+fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: UserKey<'_>) -> Result<SequenceNumber> {
     let mut newest = match mem.range_tombstones() {
         Some(list) => list.max_covering_seq(cf.comparator(), key, MAX_SEQUENCE),
         None => 0,
     };
-    mem.get_with(key, MAX_SEQUENCE, |sequence, _, _| {
+    mem.visit_checked(key, MAX_SEQUENCE, &mut |_, sequence, _, _| {
         newest = newest.max(sequence);
         false
-    });
-    newest
+    })?;
+    Ok(newest)
 }
 
 fn in_tables(

@@ -27,6 +27,7 @@ use crate::ingest::transfer::{self, is_unlinkable};
 use crate::log_tail::log_files::LogFile;
 use crate::log_tail::log_history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
+use crate::options::requests::WriteOptions;
 use crate::options::{Bell, DbOptions};
 use crate::state::CfMap;
 use crate::state::lanes::Lanes;
@@ -311,8 +312,15 @@ impl Settings {
         self.options.load_full()
     }
 
-    pub fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
+    pub fn one_update(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+    ) -> Result<WriteBatch> {
         let mut own = WriteBatch::sized(256, self.limits);
+        if options.protection_bytes_per_key != 0 {
+            own.protect_for(options)?;
+        }
         fill(&mut own);
         own.status()?;
         Ok(own)

@@ -205,7 +205,11 @@ impl Inner {
             max_bytes: content.options.max_write_batch_size,
             ..WriteBatchWithIndexOptions::default()
         };
-        let batch = WriteBatchWithIndex::with_options(&options).into();
+        let mut batch = WriteBatchWithIndex::with_options(&options);
+        if content.write_options.protection_bytes_per_key != 0 {
+            batch.write_batch_mut().protect();
+        }
+        let batch = batch.into();
         Inner { db, control, batch, content: Mutex::ranked(&lock_order::TRANSACTION, content) }
     }
 

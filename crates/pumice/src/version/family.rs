@@ -21,7 +21,9 @@ use pumice_env::filename::TableDirs;
 use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
 use pumice_manifest::Version;
-use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_memtable::{
+    BloomOptions, Checks, MemTable, MemTableOptions, MemTableRep, WriteBufferManager,
+};
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
@@ -329,6 +331,10 @@ fn memtable_options(
             _ => 0,
         },
         guard_bytes: options.memtable_protection_bytes_per_key as usize,
+        checks: Checks {
+            order: options.paranoid_memory_checks,
+            checksums: options.memtable_veirfy_per_key_checksum_on_seek,
+        },
         write_buffer_manager: manager,
     }
 }

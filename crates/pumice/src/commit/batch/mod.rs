@@ -11,7 +11,7 @@
 //! left out and remembered in `refused`. It does not check that column families exist: the write
 //! does.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
@@ -20,6 +20,7 @@ use pumice_base::{
 };
 
 use crate::commit::batch::points::{LogEnd, SavePoint};
+use crate::commit::batch::protection::Sums;
 pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::batch::stamps::Stamps;
@@ -69,6 +70,8 @@ pub struct WriteBatch {
     stamps: Stamps,
     /// Where the part for the log ends, if that is not the end.
     log_end: Option<LogEnd>,
+    /// Checksums of the updates, if the batch is protected.
+    sums: Option<Arc<Sums>>,
 }
 
 impl std::fmt::Debug for WriteBatch {
@@ -115,6 +118,7 @@ impl WriteBatch {
             owner: None,
             stamps: Stamps::default(),
             log_end: None,
+            sums: None,
         }
     }
 
@@ -184,6 +188,9 @@ impl WriteBatch {
         self.owner = None;
         self.stamps.clear();
         self.log_end = None;
+        if self.sums.is_some() {
+            self.truncate_sums(0);
+        }
     }
 
     /// Sets `key` to `value` in column family `cf`.
@@ -326,6 +333,9 @@ impl WriteBatch {
             if let Some(value) = value {
                 self.push(value);
             }
+            if self.sums.is_some() {
+                self.add_sum((cf, short), key, value.unwrap_or_default());
+            }
         }
     }
 
@@ -336,6 +346,9 @@ impl WriteBatch {
             self.begin(cf, ValueType::RangeDeletion, ValueType::ColumnFamilyRangeDeletion);
             self.push(begin);
             self.push(end);
+            if self.sums.is_some() {
+                self.add_sum((cf, ValueType::RangeDeletion), begin, end);
+            }
         }
     }
 
@@ -369,6 +382,11 @@ impl WriteBatch {
                 return self.refuse(another_database());
             }
             _ => {}
+        }
+        if (self.sums.is_some() || other.sums.is_some())
+            && let Err(error) = self.append_sums(other)
+        {
+            return self.refuse(error);
         }
         // Every record has at least two bytes, so the count of records cannot overflow 32 bits.
         let total = self.count() + other.count();
@@ -551,6 +569,7 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
 mod entities;
 pub(crate) mod logged;
 pub(crate) mod points;
+pub(crate) mod protection;
 mod records;
 mod stamps;
 /// How many zeros a key without its timestamp gets.

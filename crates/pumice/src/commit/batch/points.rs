@@ -51,6 +51,9 @@ impl WriteBatch {
         self.refused = point.refused;
         self.stamps = point.stamps;
         self.log_end = self.log_end.filter(|end| end.bytes <= point.bytes);
+        if self.sums.is_some() {
+            self.truncate_sums(point.count);
+        }
         Ok(())
     }
 

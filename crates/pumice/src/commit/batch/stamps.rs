@@ -254,12 +254,14 @@ impl WriteBatch {
     ///
     /// # Errors
     /// InvalidArgument for a family whose timestamps have another length, NotFound for an unknown
-    /// one, and the batch is as it was.
+    /// one, Corruption if an update has changed since it got its checksum; and the batch is as it
+    /// was.
     pub fn update_timestamps(
         &mut self,
         timestamp: &[u8],
         timestamp_size: impl Fn(u32) -> Option<usize>,
     ) -> Result<()> {
+        self.verify_checksum()?;
         let start = self.rep.as_ptr().addr();
         let mut ends = Vec::new();
         for record in records(&self.rep) {
@@ -283,6 +285,9 @@ impl WriteBatch {
             self.rep[end - timestamp.len()..end].copy_from_slice(timestamp);
         }
         self.stamps.unset = false;
+        if self.sums.take().is_some() {
+            self.protect();
+        }
         Ok(())
     }
 }

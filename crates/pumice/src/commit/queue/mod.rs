@@ -28,6 +28,7 @@ use pumice_base::{Error, Result};
 use pumice_port::sync::{Mutex, RankHeld};
 use pumice_port::task::{self, TaskRef, WaitReason};
 
+use super::batch::protection::Sums;
 use super::shared_insert::SharedInsert;
 use super::two_phase::Taken;
 use crate::lock_order;
@@ -44,6 +45,8 @@ pub(crate) struct QueuedBatch {
     /// Wire form, moved here while the leader has it.
     pub rep: Vec<u8>,
     pub taken: Taken,
+    /// The checksums of its updates. Those who have some write together, and alone.
+    pub sums: Option<Arc<Sums>>,
     pub options: WriteOptions,
     /// Not a write: the caller wants to be alone (memtable switch, column family change).
     pub exclusive: bool,
@@ -52,13 +55,13 @@ pub(crate) struct QueuedBatch {
 impl QueuedBatch {
     /// A write of `rep`, which has no markers of transactions.
     pub fn plain(rep: Vec<u8>, options: WriteOptions) -> Self {
-        QueuedBatch { taken: Taken::plain(&rep), rep, options, exclusive: false }
+        QueuedBatch { taken: Taken::plain(&rep), rep, sums: None, options, exclusive: false }
     }
 
     /// No write: its caller leads alone.
     pub fn exclusive() -> Self {
-        let options = WriteOptions::default();
-        QueuedBatch { rep: Vec::new(), taken: Taken::default(), options, exclusive: true }
+        let (taken, options) = (Taken::default(), WriteOptions::default());
+        QueuedBatch { rep: Vec::new(), taken, sums: None, options, exclusive: true }
     }
 }
 
@@ -260,13 +263,15 @@ impl WriteQueue {
                 || batch.options.no_slowdown != options.no_slowdown
                 || batch.options.low_pri != options.low_pri
                 || batch.options.rate_limiter_priority != options.rate_limiter_priority
+                || batch.options.protection_bytes_per_key != options.protection_bytes_per_key
                 || bytes + batch.rep.len() > limit
             {
                 break;
             }
             bytes += batch.rep.len();
             let (rep, taken) = (std::mem::take(&mut batch.rep), batch.taken.clone());
-            let batch = QueuedBatch { rep, taken, options: batch.options, exclusive: false };
+            let (sums, options) = (batch.sums.take(), batch.options);
+            let batch = QueuedBatch { rep, taken, sums, options, exclusive: false };
             state.entries[at] = Entry::Taken(*task);
             state.order.pop_front();
             out.push(Follower { entry: at, batch });

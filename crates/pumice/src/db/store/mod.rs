@@ -31,6 +31,7 @@ pub(crate) static WRITE_DEFAULT: WriteOptions = WriteOptions {
     low_pri: false,
     ignore_missing_column_families: false,
     rate_limiter_priority: None,
+    protection_bytes_per_key: 0,
 };
 
 /// A handle through which keys and values are read and written.

@@ -7,6 +7,7 @@
 //! Thread safety: `DbInner::write` from anywhere; functions that run as leader take [`Leadership`].
 //! May wait for other writers, for a stall and for the log device, and so suspend.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::key::LAST_SEQUENCE_MAX;
@@ -17,6 +18,7 @@ use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
 use crate::commit::batch::points::LogEnd;
+use crate::commit::batch::protection::Sums;
 use crate::commit::batch::{self, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::commit::two_phase::{Taken, unmarked};
@@ -30,6 +32,10 @@ use crate::state::batch_check::check_batch;
 use crate::state::errors::Reason;
 use crate::stats::{HistogramKind, Record};
 use crate::trace::query::Call;
+
+mod content;
+use content::{Content, verify_group};
+pub(super) use content::{Own, Put};
 
 /// Largest buffer for single updates that is kept: a larger one is freed after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
@@ -76,32 +82,6 @@ impl Drop for Turn<'_> {
 
 /// What the leader of a batch that is written alone asks before it writes.
 pub(super) type Check<'a> = &'a dyn Fn() -> Result<()>;
-
-/// The leader's own batch.
-pub(super) struct Own<'a> {
-    pub rep: &'a mut [u8],
-    pub taken: Taken,
-    /// The only update, if it is a put whose value is not in `rep`, which ends before it.
-    pub put: Option<Put<'a>>,
-}
-
-/// A put whose value goes directly from the caller's memory to the log and the memtable.
-#[derive(Clone, Copy)]
-pub(super) struct Put<'a> {
-    pub column_family: u32,
-    pub key: &'a [u8],
-    pub value: &'a [u8],
-}
-
-impl<'a> Own<'a> {
-    fn value(&self) -> &'a [u8] {
-        self.put.map_or(&[], |put| put.value)
-    }
-    /// Bytes of the log record, if the batch is written alone.
-    fn bytes(&self) -> usize {
-        self.taken.logged.end + self.value().len()
-    }
-}
 
 /// A batch whose bytes have been moved out. After a panic they are gone and the batch is empty.
 struct Emptied<'a>(&'a mut WriteBatch);
@@ -162,16 +142,26 @@ impl DbInner {
             self.yield_low_priority(options, updates.data_bytes() as u64)?;
         }
         updates.status()?;
+        let protected;
+        let options = match options.protection_bytes_per_key == 0 && updates.sums().is_none() {
+            true => options,
+            false => {
+                protected = updates.protect_for(options)?;
+                &protected
+            }
+        };
         let key_space = self.cfs.load();
-        let found = check_batch(&key_space, updates, options.ignore_missing_column_families)?;
+        let found = check_batch(&key_space, updates, options.ignore_missing_column_families)
+            .map_err(|error| updates.verify_checksum().err().unwrap_or(error))?;
         let result = if found.missing {
             self.write_known(options, updates, &key_space, check)
         } else if let Some(end) = updates.log_end().filter(|_| !options.disable_wal) {
-            self.write_partly_logged(options, updates.data().to_vec(), end, check)
+            let sums = updates.sums().cloned();
+            self.write_partly_logged(options, (updates.data().to_vec(), sums), end, check)
         } else {
             let emptied = Emptied(updates);
-            let rep = emptied.0.take_rep();
-            let (rep, result) = self.write_rep(options, rep, check);
+            let (rep, sums) = (emptied.0.take_rep(), emptied.0.sums().cloned());
+            let (rep, result) = self.write_rep(options, (rep, sums), check);
             emptied.0.restore(rep);
             result
         };
@@ -193,12 +183,14 @@ impl DbInner {
     ) -> Result<()> {
         let is_known = |id| key_space.by_id(id).is_some();
         let known = updates.filtered(is_known)?;
+        updates.verify_checksum()?;
+        let sums = updates.sums().map(|_| Sums::of(&known).map(Arc::new)).transpose()?;
         let Some(end) = updates.log_end().filter(|_| !options.disable_wal) else {
-            return self.write_rep(options, known, check).1;
+            return self.write_rep(options, (known, sums), check).1;
         };
         let logged = updates.logged_part(end).filtered(is_known)?;
         let end = LogEnd { bytes: logged.len(), count: batch::count(&logged) };
-        self.write_partly_logged(options, known, end, check)
+        self.write_partly_logged(options, (known, sums), end, check)
     }
 
     /// Applies a batch of which only what is before `end` is logged. Alone: what follows it in one
@@ -207,29 +199,30 @@ impl DbInner {
     fn write_partly_logged(
         &self,
         options: &WriteOptions,
-        rep: Vec<u8>,
+        (rep, sums): Content,
         end: LogEnd,
         check: Option<Check<'_>>,
     ) -> Result<()> {
         let (logged, updates) = (batch::HEADER_LEN..end.bytes, end.count);
         let taken = Taken { logged, updates, ..Taken::plain(&rep) };
-        self.write_exclusive(options, (rep, taken), check.unwrap_or(&|| Ok(())), &|_| ())
+        let batch = QueuedBatch { rep, taken, sums, options: *options, exclusive: true };
+        self.write_exclusive(batch, check.unwrap_or(&|| Ok(())), &|_| ())
     }
 
-    /// Writes `rep` alone, only if `check` allows it; `written` runs as leader once it is.
+    /// Writes `batch`, which is exclusive, only if `check` allows it; `written` runs as leader once
+    /// it is.
     pub(super) fn write_exclusive(
         &self,
-        options: &WriteOptions,
-        (rep, taken): (Vec<u8>, Taken),
+        batch: QueuedBatch,
         check: Check<'_>,
         written: &dyn Fn(&Leadership),
     ) -> Result<()> {
-        let batch = QueuedBatch { rep, taken, options: *options, exclusive: true };
         match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
             Joined::Done(_, result) => result.and(Err(Error::aborted("written with others"))),
             Joined::Leader(mut batch, leader) => {
-                let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
-                let result = self.lead_alone(leader, options, own, check, written);
+                let options = batch.options;
+                let own = Own::queued(&mut batch);
+                let result = self.lead_alone(leader, &options, own, check, written);
                 self.with_errors_reported(result)
             }
         }
@@ -243,7 +236,7 @@ impl DbInner {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if options.low_pri {
+        if options.low_pri || options.protection_bytes_per_key != 0 {
             return self.write_one(options, |batch| batch.put_cf(cf, key, value));
         }
         let timer = self.reports.statistics.timer();
@@ -266,8 +259,8 @@ impl DbInner {
             let put = Some(Put { column_family: cf, key, value });
             return self.lead_one(leader, options, |b| b.put_cf_header(cf, key, value), put);
         }
-        let rep = self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep();
-        self.write_rep(options, rep, None).1
+        let own = self.settings.one_update(options, |b| b.put_cf(cf, key, value))?;
+        self.write_own(options, own)
     }
 
     /// Applies one update built by `fill`, without an allocation when there is no other writer.
@@ -290,15 +283,22 @@ impl DbInner {
     ) -> Result<()> {
         fiber::spend(cost::WRITE);
         self.check_write(options)?;
-        if options.low_pri {
-            let mut own = self.settings.one_update(fill)?;
-            self.yield_low_priority(options, own.data_bytes() as u64)?;
-            return self.write_rep(options, own.take_rep(), None).1;
-        }
-        if let Some(leader) = self.writes.queue.try_lead() {
+        if !options.low_pri
+            && options.protection_bytes_per_key == 0
+            && let Some(leader) = self.writes.queue.try_lead()
+        {
             return self.lead_one(leader, options, fill, None);
         }
-        self.write_rep(options, self.settings.one_update(fill)?.take_rep(), None).1
+        self.write_own(options, self.settings.one_update(options, fill)?)
+    }
+
+    /// Writes a batch with one update.
+    fn write_own(&self, options: &WriteOptions, mut own: WriteBatch) -> Result<()> {
+        if options.low_pri {
+            self.yield_low_priority(options, own.data_bytes() as u64)?;
+        }
+        let sums = own.sums().cloned();
+        self.write_rep(options, (own.take_rep(), sums), None).1
     }
 
     /// Writes, as leader, the one update that `fill` builds, which lacks its value if it is `put`.
@@ -318,7 +318,7 @@ impl DbInner {
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
-        let own = Own { taken: Taken::plain(&rep), rep: &mut rep, put };
+        let own = Own { taken: Taken::plain(&rep), rep: &mut rep, sums: None, put };
         let result = self.lead(leader, options, own);
         if rep.capacity() > SCRATCH_BYTES_KEPT {
             rep = Vec::new();
@@ -369,11 +369,11 @@ impl DbInner {
     fn write_rep(
         &self,
         options: &WriteOptions,
-        rep: Vec<u8>,
+        (rep, sums): Content,
         check: Option<Check<'_>>,
     ) -> (Vec<u8>, Result<()>) {
         let mut batch = QueuedBatch::plain(rep, *options);
-        batch.exclusive = check.is_some();
+        (batch.sums, batch.exclusive) = (sums, check.is_some());
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
         let queue = &self.writes.queue;
         let joined =
@@ -382,7 +382,7 @@ impl DbInner {
         match joined {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch, leader) => {
-                let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
+                let own = Own::queued(&mut batch);
                 let result = match check {
                     None => self.lead(leader, options, own),
                     Some(check) => self.lead_alone(leader, options, own, check, &|_| ()),
@@ -465,10 +465,13 @@ impl DbInner {
         if planted::is(Bug::PublishedBeforeInsert) {
             self.last_sequence.store(last, Ordering::Release);
         }
+        if let Some(priority) = options.rate_limiter_priority {
+            self.wait_for_pace(bytes, priority)?;
+        }
+        if own.sums.is_some() {
+            verify_group(&own, followers, Sums::verify)?;
+        }
         if !options.disable_wal {
-            if let Some(priority) = options.rate_limiter_priority {
-                self.wait_for_pace(bytes, priority)?;
-            }
             let header = batch::header(first, updates);
             clock.turn_to(PerfMetric::WriteWalTime);
             let logged = self.log_group(options.sync, bytes, header, &mut own, followers);
@@ -479,12 +482,17 @@ impl DbInner {
         } else {
             self.writes.last_unlogged.store(last, Ordering::Relaxed);
         }
+        #[cfg(test)]
+        protected::change_what_is_logged(own.rep);
         clock.turn_to(PerfMetric::WriteMemtableTime);
+        let mut inserted = Ok(());
+        if own.sums.is_some() && !options.disable_wal {
+            inserted = verify_group(&own, followers, Sums::compare);
+        }
         // A prepared section takes no numbers: its updates are not part of the database yet.
-        let inserted = match taken {
-            0 => Ok(()),
-            _ => self.insert_group(leader, first..last + 1, &own, followers),
-        };
+        if taken > 0 && inserted.is_ok() {
+            inserted = self.insert_group(leader, first..last + 1, &own, followers);
+        }
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -571,5 +579,7 @@ pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
 }
 
+#[cfg(test)]
+mod protected;
 #[cfg(test)]
 mod tests;

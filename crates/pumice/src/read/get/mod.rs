@@ -244,7 +244,7 @@ impl<'a> Lookup<'a> {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.ranges_to);
             self.covered_below = self.covered_below.max(found);
         }
-        if mem.guard_bytes() > 0 {
+        if mem.is_checked() {
             return self.memtable_guarded(mem);
         }
         mem.visit_with(self.key, self.sequence, |key, sequence, value_type, value| {

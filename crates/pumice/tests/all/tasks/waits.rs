@@ -150,6 +150,7 @@ fn every_close_returns_when_the_database_is_closed() {
 
 const UNLOGGED: WriteOptions = WriteOptions {
     rate_limiter_priority: None,
+    protection_bytes_per_key: 0,
     sync: false,
     disable_wal: true,
     no_slowdown: false,

@@ -19,6 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 const LIMIT: usize = 64 << 10;
 const WRITE: WriteOptions = WriteOptions {
     rate_limiter_priority: None,
+    protection_bytes_per_key: 0,
     sync: false,
     disable_wal: false,
     no_slowdown: false,

@@ -21,6 +21,7 @@ const WRITE: WriteOptions = WriteOptions {
     disable_wal: false,
     no_slowdown: false,
     rate_limiter_priority: None,
+    protection_bytes_per_key: 0,
     low_pri: false,
     ignore_missing_column_families: false,
 };

@@ -1,7 +1,8 @@
 //! Options that RocksDB got after 7.8: the OPTIONS file keeps them, each RocksDB opens the database
 //! by that file, and the options that it knows are still in the file that it writes.
 //!
-//! The libraries say which options these are: those that 10.10.1 takes and 7.8.3 does not.
+//! The libraries say which options these are: those that 10.10.1 takes and 7.8.3 does not. And
+//! those of RocksDB 11, which 11.8.1 takes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -227,4 +228,18 @@ fn a_name_is_saved_only_for_those_who_know_it() {
         // A database of default options needs no lenient reader.
         round_trip(library, "reopen", &BTreeSet::new());
     }
+}
+
+/// As above, for options of RocksDB 11: 10.10.1 passes over them.
+#[pumice_test_macros::test]
+fn what_rocksdb_learnt_after_10_10_is_kept() {
+    let Some(library) = pumice_peer::installed_11_8() else { return };
+    let newest = candidates().into_iter().filter(|option| option.saved() == Saved::Newest);
+    let newest: BTreeSet<_> = newest.collect();
+    assert!(newest.iter().any(|option| option.name == "separate_key_value_in_data_block"));
+    let library = library.display().to_string();
+    let all: Vec<_> = newest.iter().cloned().collect();
+    assert_eq!(taken_by(&library, &all), newest);
+    round_trip(&library, "reopen", &newest);
+    libraries().iter().for_each(|older| round_trip(older, "reopen-leniently", &newest));
 }

@@ -91,6 +91,10 @@ fn random_context(rng: &mut Rng, cmp: &Comparator) -> TableBuildContext {
             IndexShortening::Separators,
             IndexShortening::SeparatorsAndSuccessor,
         ][rng.uniform(3) as usize],
+        separate_key_value_in_data_block: rng.one_in(3),
+        super_block_alignment_size: [0, 1024, 8192][rng.uniform(3) as usize],
+        super_block_alignment_space_overhead_ratio: 4,
+        uniform_cv_threshold: [-1.0, 0.5][rng.uniform(2) as usize],
         ..Default::default()
     };
     let mut options = options;

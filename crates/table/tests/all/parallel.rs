@@ -39,6 +39,9 @@ fn with_kind(mut context: TableBuildContext, which: u64) -> TableBuildContext {
         table.data_block_index_type = DataBlockIndexType::BinaryAndHash;
     }
     table.enable_index_compression = which.is_multiple_of(2);
+    table.separate_key_value_in_data_block = which % 4 < 2;
+    table.super_block_alignment_size = if which.is_multiple_of(2) { 4096 } else { 0 };
+    table.super_block_alignment_space_overhead_ratio = 4;
     context.prefix_extractor = Some(Arc::new(FixedPrefix(4)));
     context
 }

@@ -266,3 +266,129 @@ fn embedded_blobs_are_shown_by_their_indexes() {
     let printed = ours(dir.path(), "--file=000012.sst --command=verify");
     assert!(printed.0 != Some(0) && printed.2.contains("offset 0 of 300 bytes"), "{printed:?}");
 }
+
+/// The number behind `"name":` in a JSON text.
+fn number(text: &str, name: &str) -> f64 {
+    let (_, rest) = text.split_once(&format!("\"{name}\":")).expect(name);
+    rest[..rest.find([',', '}']).unwrap()].parse().expect(name)
+}
+
+/// A folder with the table t.sst, of small blocks that LZ4 compresses.
+fn compressed_table() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = pumice::Options::default();
+    options.cf.compression = pumice::CompressionType::Lz4;
+    options.cf.table_factory.enable_index_compression = false;
+    options.cf.table_factory.block_size = 1000;
+    let mut writer = pumice::SstFileWriter::new(&options).unwrap();
+    writer.open(dir.path().join("t.sst")).unwrap();
+    for n in 0..2000 {
+        writer.put(format!("key{n:06}"), [b'v'; 100]).unwrap();
+    }
+    writer.finish().unwrap();
+    dir
+}
+
+const MEASURED: &str = "--file=t.sst --command=recompress --json --block_size=1000 \
+                        --compression_types=kNoCompression,kLZ4Compression";
+
+/// The members of 11.12's tool in their order, and numbers that fit each other and the file.
+#[test] // It starts processes.
+fn what_is_measured_is_one_json_document() {
+    let dir = compressed_table();
+    let words = "--show_properties --output_hex --enable_index_compression=false";
+    let (status, out, err) = ours(dir.path(), &format!("{MEASURED} {words}"));
+    assert!(status == Some(0) && err.is_empty() && out.lines().count() == 1, "{out}{err}");
+    assert!(out.starts_with("{\"block_size\":1000,\"baselines\":[{\"file\":\"t.sst\""), "{out}");
+    let (baselines, rest) = out.split_once("],\"measurements\":[").unwrap();
+    let (measured, properties) = rest.split_once("],\"properties\":[").unwrap();
+    let measured: Vec<&str> = measured.split("},{").collect();
+    let [none, lz4] = measured[..] else { panic!("{out}") };
+    let names = |text: &str| -> Vec<String> {
+        let parts = text.split('"').skip(1).step_by(2).map(str::to_string);
+        parts.filter(|name| text.contains(&format!("\"{name}\":"))).collect()
+    };
+    let expected = "file compression_type compressed_data_payload uncompressed_data_payload \
+                    uncompressed_index_payload compressed_index_payload ratio write_usec read_usec \
+                    write_cpu_usec read_cpu_usec num_data_blocks blocks_compressed \
+                    blocks_compression_rejected blocks_compression_bypassed compression_manager \
+                    compression_options window_bits level strategy max_dict_bytes \
+                    zstd_max_train_bytes parallel_threads enabled max_dict_buffer_bytes \
+                    use_zstd_dict_trainer max_compressed_bytes_per_kb auto_skip \
+                    auto_skip_min_sample_every checksum";
+    assert_eq!(names(none).join(" "), expected);
+    // The file is what LZ4 makes of it again, and its blocks are those that no codec makes smaller.
+    let blocks = number(baselines, "num_data_blocks");
+    assert!(blocks > 200.0);
+    for name in [
+        "compressed_data_payload",
+        "uncompressed_index_payload",
+        "compressed_index_payload",
+        "num_data_blocks",
+    ] {
+        assert_eq!(number(baselines, name), number(lz4, name), "{name}: {out}");
+    }
+    let index = number(lz4, "uncompressed_index_payload");
+    assert!(index > 5.0 * blocks && number(lz4, "compressed_index_payload") == index, "{out}");
+    // The two bytes of size in front of each compressed block count, as in RocksDB.
+    let raw = number(baselines, "uncompressed_data_payload");
+    assert_eq!(raw, number(lz4, "uncompressed_data_payload") + 2.0 * blocks, "{out}");
+    assert_eq!(number(none, "compressed_data_payload"), number(lz4, "uncompressed_data_payload"));
+    assert_eq!(number(none, "uncompressed_data_payload"), number(lz4, "uncompressed_data_payload"));
+    assert_eq!(number(none, "ratio"), 1.0);
+    assert!(number(lz4, "ratio") > 3.0);
+    assert_eq!(number(none, "blocks_compression_bypassed"), blocks);
+    assert_eq!(number(lz4, "blocks_compressed"), blocks);
+    assert!(none.contains("\"compression_manager\":null,"), "{none}");
+    let (input, output) = properties.split_once("\"output_properties\":").unwrap();
+    assert_eq!(number(input, "num_entries"), 2000.0);
+    assert_eq!(number(input, "data_size"), number(output, "data_size"));
+    assert_eq!(number(input, "trailer_overhead"), 5.0 * blocks);
+    assert!(input.contains("\"rocksdb.deleted.keys\":\"00\""), "{input}");
+}
+
+/// An index that is compressed is smaller, also in partitions; data is what it was.
+#[test] // It starts processes.
+fn sizes_of_indexes_are_those_that_are_stored() {
+    let dir = compressed_table();
+    for more in ["", "--block_based_table_options=index_type=kTwoLevelIndexSearch"] {
+        let (_, out, err) = ours(dir.path(), &format!("{MEASURED} {more}"));
+        let (none, lz4) = out.split_once("\"kLZ4Compression\"").expect(&err);
+        let (_, none) = none.split_once("\"kNoCompression\"").unwrap();
+        let (raw, stored) = ("uncompressed_index_payload", "compressed_index_payload");
+        assert!(number(lz4, stored) < number(lz4, raw), "{out}");
+        assert!(4.0 * number(lz4, stored) > number(lz4, raw), "{out}");
+        assert_eq!(number(none, stored), number(none, raw), "{out}");
+        let data = "uncompressed_data_payload";
+        assert_eq!(number(none, data), number(none, "compressed_data_payload"), "{out}");
+        assert_eq!(number(none, data), number(lz4, data), "{out}");
+    }
+}
+
+/// Words of RocksDB's tool about compression managers.
+#[test] // It starts processes.
+fn there_is_one_compression_manager() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = pumice::Options::default();
+    let mut writer = pumice::SstFileWriter::new(&options).unwrap();
+    writer.open(dir.path().join("t.sst")).unwrap();
+    writer.put("k", "v").unwrap();
+    writer.finish().unwrap();
+    let with = |name: &str| {
+        let words = "--file=t.sst --command=recompress --compression_types=kZSTD";
+        ours(dir.path(), &format!("{words} --compression_manager={name}"))
+    };
+    let (status, out, err) = with("BuiltinV2");
+    let first = "Using compression manager: BuiltinCompressionManagerV2\n";
+    assert!(status == Some(0) && out.starts_with(first), "{out}{err}");
+    let (status, out, err) = with("BuiltinV2 --json");
+    assert!(status == Some(0) && out.starts_with(first), "{out}{err}");
+    assert!(out.contains("\"compression_manager\":\"BuiltinCompressionManagerV2\""), "{out}");
+    for (name, words) in [
+        ("mixed", "Could not load CompressionManager: mixed"),
+        ("nullptr", "No compression manager created: nullptr"),
+    ] {
+        let (status, _, err) = with(name);
+        assert!(status == Some(1) && err.contains(words), "{err}");
+    }
+}

@@ -19,6 +19,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
         none: Only what the flags below ask for
 
     --output_hex        Keys and values as hexadecimal digits
+    --json              With recompress: what is measured, as one JSON document
     --input_key_hex     --from, --to and --prefix are 0x and hexadecimal digits
     --from=<user_key>   Key to start reading from when executing check|scan
     --to=<user_key>     Key to stop reading before when executing check|scan
@@ -41,6 +42,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
     --compression_level=<n>      Level of the codecs
     --compression_strategy=<n>   Strategy of zlib, 0 to 4; a hint that has no effect
+    --compression_manager=<name> BuiltinV2 is all there is
     --enable_index_compression=<bool>  Index blocks are compressed, too (true)
     --compression_level_from=<n> --compression_level_to=<n>
                                  Several levels of one codec
@@ -64,6 +66,7 @@ pub const KNOWN: Known<'_> = Known {
             "input_key_hex",
             "show_properties",
             "show_summary",
+            "json",
             "verify_checksum",
             "list_meta_blocks",
             "show_sequence_number_type",
@@ -93,6 +96,4 @@ pub const KNOWN: Known<'_> = Known {
 pub const REFUSED: &[(&str, &str)] = &[
     ("compression_auto_skip", "a codec that passes over blocks"),
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
-    ("compression_manager", "compression managers"),
-    ("json", "output as JSON"),
 ];

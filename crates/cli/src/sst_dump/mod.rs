@@ -4,6 +4,7 @@
 //! no file is a table file.
 
 mod flags;
+mod measured;
 mod recompress;
 
 use crate::arguments::{self, Arguments, Flag, Wrong};
@@ -13,6 +14,7 @@ use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
 use crate::text::{Format, parse, show_internal_key, show_stored, show_timed_key};
 use flags::{KNOWN, REFUSED};
+use measured::Document;
 
 pub use flags::USAGE;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, ValueType, seek_key};
@@ -20,7 +22,7 @@ use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_bytes;
-use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, dump};
+use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, TableStats, dump};
 use recompress::Trials;
 use regex_lite::Regex;
 use std::cmp::Ordering;
@@ -54,6 +56,8 @@ struct Request {
     wanted: Option<Regex>,
     unwanted: Option<Regex>,
     trials: Trials,
+    /// What is measured is printed as JSON, and nothing about reading the files.
+    json: bool,
 }
 
 /// Which entries of a table are walked over.
@@ -116,6 +120,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
         }
     };
     let mut out = Output::stdout();
+    request.trials.introduce(&mut out);
     let good = match request.command {
         Command::Identify => identify(&request, &mut out),
         _ => process_all(&request, &mut out),
@@ -226,6 +231,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         wanted: regex("require_property_regex")?,
         unwanted: regex("exclude_property_regex")?,
         trials: Trials::parse(arguments)?,
+        json: arguments.flag("json"),
     })
 }
 
@@ -247,7 +253,7 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
     };
     progress.meter().expect(request.paths.iter().map(bytes).sum());
     let mut done = Processed { valid: Vec::new(), failed: false };
-    let mut summary = Summary::default();
+    let (mut summary, mut document) = (Summary::default(), Document::default());
     // Directories, and files, in which there is no table.
     let mut without: Vec<&PathBuf> = Vec::new();
     for path in &request.paths {
@@ -261,8 +267,10 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
         };
         let mut tables = 0;
         for file in &files {
-            out.text(&format!("Process {}\n", file.display()));
-            match process(&*fs, request, file, &mut summary, out) {
+            if !request.json {
+                out.text(&format!("Process {}\n", file.display()));
+            }
+            match process(&*fs, request, file, (&mut summary, &mut document), out) {
                 Ok(is_wanted) => {
                     tables += 1;
                     done.valid.extend(is_wanted.then(|| file.clone()));
@@ -276,6 +284,9 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
         if tables == 0 {
             without.push(path);
         }
+    }
+    if request.json && request.command == Command::Recompress {
+        out.text(&document.text(request.trials.block_size()));
     }
     if request.show_summary {
         out.text(&summary.text());
@@ -379,6 +390,15 @@ fn table_files(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// It is not a table, is damaged, or of a comparator that is not built in; I/O.
 pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
+    open_table_with(fs, path, None)
+}
+
+/// [`open_table`] for which `stats` counts.
+fn open_table_with(
+    fs: &dyn FileSystem,
+    path: &Path,
+    stats: Option<Arc<dyn TableStats>>,
+) -> Result<Arc<Table>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let number = filename::parse(&name).map_or(0, |(number, _)| number);
     let file = fs.open_random(path)?;
@@ -392,6 +412,7 @@ pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
         comparator: InternalKeyComparator::new(comparator),
         file_number: number,
         raw_indexes: true,
+        stats,
         ..TableReadContext::default()
     };
     Table::open(context, file, size)
@@ -411,11 +432,13 @@ fn process(
     fs: &dyn FileSystem,
     request: &Request,
     path: &Path,
-    summary: &mut Summary,
+    (summary, document): (&mut Summary, &mut Document),
     out: &mut Output,
 ) -> Result<bool> {
     let table = open_table(fs, path)?;
-    out.text("Sst file format: block-based\n");
+    if !request.json {
+        out.text("Sst file format: block-based\n");
+    }
     if let Some(why) = request.left_out(&table) {
         eprintln!("{}: skipping because properties string {why}", path.display());
         return Ok(false);
@@ -433,6 +456,12 @@ fn process(
             file.append(&text)?;
             file.close()?;
             out.text(&format!("raw dump written to file {}\n", target.display()));
+        }
+        Command::Recompress if request.json => {
+            let hex = request.show_properties.then_some(request.format.key_hex);
+            request.trials.measure(fs, path, hex, document)?;
+            summary.add(table.properties());
+            return Ok(true);
         }
         Command::Recompress => request.trials.run(&table, out)?,
         Command::Identify | Command::None => {}

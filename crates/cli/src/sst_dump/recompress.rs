@@ -3,7 +3,7 @@
 //!
 //! The table is built again in memory from its point entries, by the engine's builder: with
 //! `--compression_parallel_threads` helpers join in, with `--verify_compression` each block is
-//! decompressed and compared. Nothing is written to disk.
+//! decompressed and compared. Nothing is written to disk. With `--json` see `measured`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::time;
 use pumice_table::{Table, TableBuildContext, TableBuilder, TableOptions, TableReadOptions};
 
+use super::measured::{Built, Document, Reads, timed, walk_all};
+use super::open_table_with;
 use crate::arguments::Arguments;
 use crate::output::Output;
 
@@ -37,7 +39,12 @@ pub const VALUES: &[&str] = &[
     "compression_strategy",
     "compression_max_compressed_bytes_per_kb",
     "block_based_table_options",
+    "compression_manager",
 ];
+
+/// The one compression manager that is there, which does what is done without one: in texts, and by
+/// its own name.
+const MANAGER: (&str, &str) = ("BuiltinV2", "BuiltinCompressionManagerV2");
 
 /// Default block size of RocksDB's tool.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -52,8 +59,24 @@ const ALL: [CompressionType; 7] = [
     CompressionType::Zstd,
 ];
 
+/// The name of a table that is built.
+const BUILT: &str = "/recompressed.sst";
+
+/// The point entries of `table`.
+fn entries_of(table: &Arc<Table>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let reads = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let (mut iter, mut entries) = (table.iter(&reads), Vec::new());
+    iter.seek_to_first();
+    while iter.valid() {
+        entries.push((iter.key().to_vec(), iter.value().to_vec()));
+        iter.next();
+    }
+    iter.status().map(|()| entries)
+}
+
 /// What to try.
 pub struct Trials {
+    manager: Option<&'static str>,
     codecs: Vec<CompressionType>,
     levels: Vec<i32>,
     options: CompressionOptions,
@@ -79,6 +102,19 @@ fn table_options(arguments: &Arguments) -> std::result::Result<TableOptions, Str
     let compress = arguments.switch("enable_index_compression");
     table.enable_index_compression = compress.unwrap_or(table.enable_index_compression);
     Ok(table)
+}
+
+/// `--compression_manager`, with the words of RocksDB's tool.
+fn manager(arguments: &Arguments) -> std::result::Result<Option<&'static str>, String> {
+    match arguments.text("compression_manager")? {
+        None => Ok(None),
+        Some(name @ ("" | "nullptr")) => Err(format!("No compression manager created: {name}")),
+        Some(name) if name == MANAGER.0 => Ok(Some(MANAGER.1)),
+        Some(name) => Err(format!(
+            "Failed to create compression manager: Not implemented: Could not load \
+             CompressionManager: {name}"
+        )),
+    }
 }
 
 impl Trials {
@@ -124,7 +160,68 @@ impl Trials {
         if let Some(limit) = arguments.number("compression_max_compressed_bytes_per_kb")? {
             options.max_compressed_bytes_per_kb = limit;
         }
-        Ok(Trials { codecs, levels, options, table: table_options(arguments)? })
+        let manager = manager(arguments)?;
+        Ok(Trials { manager, codecs, levels, options, table: table_options(arguments)? })
+    }
+
+    /// Says which compression manager is used, if one is given.
+    pub fn introduce(&self, out: &mut Output) {
+        if let Some(manager) = self.manager {
+            out.text(&format!("Using compression manager: {manager}\n"));
+        }
+    }
+
+    /// Size of data blocks.
+    pub fn block_size(&self) -> usize {
+        self.table.block_size
+    }
+
+    /// Tries all on the table at `path`, and adds what comes out to `document`; `hex` shows
+    /// properties as hexadecimal digits, None no properties.
+    ///
+    /// # Errors
+    /// The errors of reading the table and of building another.
+    pub fn measure(
+        &self,
+        fs: &dyn FileSystem,
+        path: &Path,
+        hex: Option<bool>,
+        document: &mut Document,
+    ) -> Result<()> {
+        let reads = Arc::new(Reads::default());
+        let table = open_table_with(fs, path, Some(reads.clone()))?;
+        let walked = walk_all(&table, &reads)?;
+        document.baseline(path, table.properties(), &walked);
+        let entries = entries_of(&table)?;
+        let mut last = None;
+        for codec in &self.codecs {
+            for level in &self.levels {
+                let options = CompressionOptions { level: *level, ..self.options.clone() };
+                let files = MemFs::new(0);
+                let (builder, written) = timed(|| {
+                    let mut builder = self.builder(&files, &table, *codec, options.clone())?;
+                    entries.iter().try_for_each(|(key, value)| builder.add(key, value))?;
+                    builder.finish_file(false, false)?;
+                    Ok(builder)
+                })?;
+                let reads = Arc::new(Reads::default());
+                let again = open_table_with(&files, Path::new(BUILT), Some(reads.clone()))?;
+                let built = Built {
+                    codec: *codec,
+                    options,
+                    packs_index: self.table.enable_index_compression,
+                    properties: builder.properties().clone(),
+                    stats: builder.stats().clone(),
+                    written,
+                };
+                document.measurement(path, &built, &walk_all(&again, &reads)?, self.manager);
+                last = Some(built);
+            }
+        }
+        if let Some(hex) = hex {
+            document.properties(path, (table.properties(), &walked), last.as_ref(), hex);
+        }
+        Ok(())
     }
 
     /// Tries all on `table`.
@@ -144,13 +241,14 @@ impl Trials {
         Ok(())
     }
 
-    /// Builds the table; the line about it.
-    fn rebuild(
+    /// A builder of a table in `fs` for the entries of `table`.
+    fn builder(
         &self,
-        table: &Arc<Table>,
+        fs: &MemFs,
+        table: &Table,
         compression: CompressionType,
         compression_opts: CompressionOptions,
-    ) -> Result<String> {
+    ) -> Result<TableBuilder> {
         let context = TableBuildContext {
             table: Arc::new(self.table.clone()),
             comparator: table.comparator().clone(),
@@ -159,11 +257,20 @@ impl Trials {
             helpers: Some(HelperPool::shared()),
             ..TableBuildContext::default()
         };
+        let file = fs.create(Path::new(BUILT), &FileOptions::default())?;
+        TableBuilder::new(context, BufferedWriter::new(file, WriterOptions::new(1 << 20)))
+    }
+
+    /// Builds the table; the line about it.
+    fn rebuild(
+        &self,
+        table: &Arc<Table>,
+        compression: CompressionType,
+        compression_opts: CompressionOptions,
+    ) -> Result<String> {
         let fs = MemFs::new(0);
-        let file = fs.create(Path::new("/recompressed.sst"), &FileOptions::default())?;
         let begun = time::now_micros();
-        let mut builder =
-            TableBuilder::new(context, BufferedWriter::new(file, WriterOptions::new(1 << 20)))?;
+        let mut builder = self.builder(&fs, table, compression, compression_opts)?;
         let reads = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
         let mut iter = table.iter(&reads);
         iter.seek_to_first();

@@ -273,9 +273,8 @@ fn number(text: &str, name: &str) -> f64 {
     rest[..rest.find([',', '}']).unwrap()].parse().expect(name)
 }
 
-/// The members of 11.12's tool in their order, and numbers that fit each other and the file.
-#[test] // It starts processes.
-fn what_is_measured_is_one_json_document() {
+/// A folder with the table t.sst, of small blocks that LZ4 compresses.
+fn compressed_table() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut options = pumice::Options::default();
     options.cf.compression = pumice::CompressionType::Lz4;
@@ -287,10 +286,18 @@ fn what_is_measured_is_one_json_document() {
         writer.put(format!("key{n:06}"), [b'v'; 100]).unwrap();
     }
     writer.finish().unwrap();
-    let words = "--file=t.sst --command=recompress --json --show_properties --output_hex \
-                 --block_size=1000 --enable_index_compression=false \
-                 --compression_types=kNoCompression,kLZ4Compression";
-    let (status, out, err) = ours(dir.path(), words);
+    dir
+}
+
+const MEASURED: &str = "--file=t.sst --command=recompress --json --block_size=1000 \
+                        --compression_types=kNoCompression,kLZ4Compression";
+
+/// The members of 11.12's tool in their order, and numbers that fit each other and the file.
+#[test] // It starts processes.
+fn what_is_measured_is_one_json_document() {
+    let dir = compressed_table();
+    let words = "--show_properties --output_hex --enable_index_compression=false";
+    let (status, out, err) = ours(dir.path(), &format!("{MEASURED} {words}"));
     assert!(status == Some(0) && err.is_empty() && out.lines().count() == 1, "{out}{err}");
     assert!(out.starts_with("{\"block_size\":1000,\"baselines\":[{\"file\":\"t.sst\""), "{out}");
     let (baselines, rest) = out.split_once("],\"measurements\":[").unwrap();
@@ -321,6 +328,8 @@ fn what_is_measured_is_one_json_document() {
     ] {
         assert_eq!(number(baselines, name), number(lz4, name), "{name}: {out}");
     }
+    let index = number(lz4, "uncompressed_index_payload");
+    assert!(index > 5.0 * blocks && number(lz4, "compressed_index_payload") == index, "{out}");
     // The two bytes of size in front of each compressed block count, as in RocksDB.
     let raw = number(baselines, "uncompressed_data_payload");
     assert_eq!(raw, number(lz4, "uncompressed_data_payload") + 2.0 * blocks, "{out}");
@@ -336,14 +345,24 @@ fn what_is_measured_is_one_json_document() {
     assert_eq!(number(input, "data_size"), number(output, "data_size"));
     assert_eq!(number(input, "trailer_overhead"), 5.0 * blocks);
     assert!(input.contains("\"rocksdb.deleted.keys\":\"00\""), "{input}");
-    // An index that is compressed is smaller, and counts in other members alone.
-    let packed = ours(dir.path(), &words.replace("=false", "=true").replace("1000", "200")).1;
-    let (_, lz4) = packed.split_once("kLZ4Compression").unwrap();
-    let raw = number(lz4, "uncompressed_index_payload");
-    assert!(number(lz4, "compressed_index_payload") < raw, "{lz4}");
-    let (_, none) = packed.split_once("kNoCompression").unwrap();
-    let raw = number(none, "uncompressed_data_payload");
-    assert_eq!(raw, number(lz4, "uncompressed_data_payload"), "{packed}");
+}
+
+/// An index that is compressed is smaller, also in partitions; data is what it was.
+#[test] // It starts processes.
+fn sizes_of_indexes_are_those_that_are_stored() {
+    let dir = compressed_table();
+    for more in ["", "--block_based_table_options=index_type=kTwoLevelIndexSearch"] {
+        let (_, out, err) = ours(dir.path(), &format!("{MEASURED} {more}"));
+        let (none, lz4) = out.split_once("\"kLZ4Compression\"").expect(&err);
+        let (_, none) = none.split_once("\"kNoCompression\"").unwrap();
+        let (raw, stored) = ("uncompressed_index_payload", "compressed_index_payload");
+        assert!(number(lz4, stored) < number(lz4, raw), "{out}");
+        assert!(4.0 * number(lz4, stored) > number(lz4, raw), "{out}");
+        assert_eq!(number(none, stored), number(none, raw), "{out}");
+        let data = "uncompressed_data_payload";
+        assert_eq!(number(none, data), number(none, "compressed_data_payload"), "{out}");
+        assert_eq!(number(none, data), number(lz4, data), "{out}");
+    }
 }
 
 /// Words of RocksDB's tool about compression managers.

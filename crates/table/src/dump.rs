@@ -10,6 +10,7 @@ use pumice_base::{Error, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::{self, MetaIndex};
+use crate::options::IndexType;
 use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO};
 use crate::read::block::{Expanded, GlobalSeqno};
 use crate::read::cached_block::CachedBlock;
@@ -171,9 +172,28 @@ fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn footer_text(table: &Table, meta: &[(String, BlockHandle)], out: &mut Vec<u8>) {
+/// Stored bytes of all index blocks, without trailers.
+///
+/// # Errors
+/// Corruption and I/O errors of the table.
+pub fn index_bytes(table: &Table) -> Result<u64> {
+    let bytes = index_handle(table, &meta_blocks(table)?).size;
+    if table.properties.index_type()? != IndexType::TwoLevel {
+        return Ok(bytes);
+    }
+    let top = table.meta(&table.index, BlockKind::Index, &TableReadOptions::default())?;
+    let wrong = || Error::corruption(format!("no index in {}", table.file.name()));
+    let top = top.get().as_index().ok_or_else(wrong)?;
+    Ok(top.handles().fold(bytes, |sum, part| sum.saturating_add(part.size)))
+}
+
+fn index_handle(table: &Table, meta: &[(String, BlockHandle)]) -> BlockHandle {
     let in_meta = meta.iter().find(|(name, _)| name == metaindex::INDEX).map(|(_, h)| *h);
-    let index = table.footer.index.or(in_meta).unwrap_or_default();
+    table.footer.index.or(in_meta).unwrap_or_default()
+}
+
+fn footer_text(table: &Table, meta: &[(String, BlockHandle)], out: &mut Vec<u8>) {
+    let index = index_handle(table, meta);
     put(
         out,
         &format!(

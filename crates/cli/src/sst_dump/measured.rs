@@ -21,7 +21,7 @@ use pumice_base::Result;
 use pumice_base::coding::get_varint64;
 use pumice_port::time;
 use pumice_table::{
-    BLOCK_TRAILER_LEN, BlockKind, BuildStats, Table, TableProperties, TableReadOptions, TableStats,
+    BLOCK_TRAILER_LEN, BuildStats, Table, TableProperties, TableReadOptions, TableStats, dump,
 };
 
 const TRAILER: u64 = BLOCK_TRAILER_LEN as u64;
@@ -47,24 +47,14 @@ pub fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(R, Spent)> {
     Ok((result, spent))
 }
 
-/// What is counted while a table is read.
+/// What is counted while a table is read: bytes of compressed blocks, and what they became.
 #[derive(Default)]
 pub struct Reads {
-    index_blocks: AtomicU64,
-    index_bytes: AtomicU64,
-    /// Bytes of compressed blocks, and what they became.
     packed: AtomicU64,
     unpacked: AtomicU64,
 }
 
 impl TableStats for Reads {
-    fn block_read(&self, kind: BlockKind, bytes: usize) {
-        if kind == BlockKind::Index {
-            self.index_blocks.fetch_add(1, Relaxed);
-            self.index_bytes.fetch_add(bytes as u64, Relaxed);
-        }
-    }
-
     fn decompressed(&self, from_bytes: usize, to_bytes: usize, _nanos: Option<u64>) {
         self.packed.fetch_add(from_bytes as u64, Relaxed);
         self.unpacked.fetch_add(to_bytes as u64, Relaxed);
@@ -97,12 +87,8 @@ pub fn walk_all(table: &Arc<Table>, reads: &Reads) -> Result<Walked> {
         }
         iter.status()
     })?;
-    let trailers = TRAILER * reads.index_blocks.load(Relaxed);
-    Ok(Walked {
-        spent,
-        index_bytes: reads.index_bytes.load(Relaxed).saturating_sub(trailers),
-        gained: gained().saturating_sub(before),
-    })
+    let gained = gained().saturating_sub(before);
+    Ok(Walked { spent, index_bytes: dump::index_bytes(table)?, gained })
 }
 
 /// A table that was built.
@@ -301,7 +287,7 @@ fn table(p: &TableProperties, raw: u64, hex: bool) -> String {
     let all = numbers.into_iter().fold(Object::default(), |all, (name, n)| all.with(name, n));
     let all = all.text("compression_name", p.compression.as_bytes());
     let mut collected = Object::default();
-    for (name, value) in pumice_table::dump::collected(p) {
+    for (name, value) in dump::collected(p) {
         if NEWER.iter().all(|(newer, _)| newer.as_bytes() != name) {
             let shown =
                 value.iter().fold(String::new(), |shown, byte| format!("{shown}{byte:02X}"));

@@ -22,25 +22,22 @@
 
 mod admission;
 mod cache;
-mod charge;
-mod entry_stats;
 mod growth;
 mod handle;
 mod hash_table;
 mod key;
 mod memory;
 mod moves;
-mod simulation;
 mod slot;
 mod slot_array;
 
-pub use cache::{Cache, CacheOptions};
-pub use charge::{ChargedRole, MemoryAccount, Reservation, UsageCharge};
-pub use entry_stats::{EntryStats, RoleSum, StatsAge};
+pub use cache::{
+    Cache, CacheOptions, ChargedRole, EntryStats, MemoryAccount, Reservation, RoleSum, Simulation,
+    StatsAge, UsageCharge,
+};
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};
 pub use memory::BlockBytes;
-pub use simulation::Simulation;
 
 #[cfg(test)]
 mod tests;

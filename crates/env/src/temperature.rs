@@ -13,8 +13,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-// Persisted. Never renumber.
 pub enum Temperature {
+    // Persisted. Never renumber.
     /// Nothing is known.
     #[default]
     Unknown = 0,

@@ -1,15 +1,10 @@
 //! Which memory besides blocks counts in the block cache.
 //!
-//! Plain data, and the reservations that it leads to. Charged are the bytes that are held, where
+//! Plain data. Charged are the bytes that are held, where
 //! RocksDB charges dummy entries of 256 KiB; a text for the user says which role did not fit.
 
-use std::sync::Arc;
-
 use pumice_base::{Error, SubCode};
-use pumice_cache::{ChargedRole, Reservation};
-
-use crate::options::TableOptions;
-use crate::read::cached_block::{BlockCache, CachedBlock};
+use pumice_cache::ChargedRole;
 
 /// Whether memory of a role is charged to the block cache (`CacheEntryRoleOptions::Decision` of
 /// RocksDB).
@@ -88,26 +83,13 @@ impl CacheUsageOptions {
         ]
     }
 
-    fn charges(&self, role: ChargedRole) -> bool {
+    pub(crate) fn charges(&self, role: ChargedRole) -> bool {
         let decision = self.decisions().into_iter().find(|(of, _)| *of == role);
         match decision.map_or(Charged::Disabled, |(_, decision)| decision) {
             Charged::Enabled => true,
             Charged::Disabled => false,
             Charged::Fallback => role == ChargedRole::CompressionDictionaryBuildingBuffer,
         }
-    }
-}
-
-impl TableOptions {
-    /// The cache that memory of `role` is charged to; None if it is not.
-    pub fn charged_cache(&self, role: ChargedRole) -> Option<&Arc<BlockCache>> {
-        let cache = self.block_cache.as_ref().filter(|_| !self.no_block_cache);
-        cache.filter(|_| self.cache_usage_options.charges(role))
-    }
-
-    /// A reservation of nothing yet for memory of `role`; None if it is not charged.
-    pub(crate) fn reservation(&self, role: ChargedRole) -> Option<Reservation<CachedBlock>> {
-        self.charged_cache(role).map(|cache| cache.reservation(role))
     }
 }
 

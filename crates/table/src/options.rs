@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::{Error, Result};
+use pumice_cache::{ChargedRole, Reservation};
 use pumice_filter::FilterPolicy;
 
 use crate::cache_usage::CacheUsageOptions;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
-use crate::read::cached_block::BlockCache;
+use crate::read::cached_block::{BlockCache, CachedBlock};
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
 ///
@@ -304,5 +305,16 @@ impl TableOptions {
             return Err(Error::invalid_argument(format!("block_size {}", self.block_size)));
         }
         Ok(())
+    }
+
+    /// The cache that memory of `role` is charged to; None if it is not.
+    pub fn charged_cache(&self, role: ChargedRole) -> Option<&Arc<BlockCache>> {
+        let cache = self.block_cache.as_ref().filter(|_| !self.no_block_cache);
+        cache.filter(|_| self.cache_usage_options.charges(role))
+    }
+
+    /// A reservation of nothing yet for memory of `role`; None if it is not charged.
+    pub(crate) fn reservation(&self, role: ChargedRole) -> Option<Reservation<CachedBlock>> {
+        self.charged_cache(role).map(|cache| cache.reservation(role))
     }
 }

@@ -47,8 +47,9 @@ impl RocksDb {
         })
     }
 
-    fn options(peer: &Peer, flags: &Flags) -> Result<Options> {
-        let beyond = [
+    /// The first flag that is given and for which our binding of the C library has no call.
+    fn beyond(flags: &Flags) -> Option<&'static str> {
+        let given = [
             ("options_file", !flags.options_file.as_os_str().is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
             ("use_uint64_comparator", flags.use_uint64_comparator),
@@ -76,7 +77,11 @@ impl RocksDb {
                 flags.write_batch_protection_bytes_per_key > 0,
             ),
         ];
-        if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
+        given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
+    }
+
+    fn options(peer: &Peer, flags: &Flags) -> Result<Options> {
+        if let Some(flag) = Self::beyond(flags) {
             return Err(format!(
                 "{flag} cannot be given with --engine: our binding lacks the call"
             ));

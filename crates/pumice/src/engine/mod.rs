@@ -69,6 +69,7 @@ mod tracking;
 pub(crate) mod two_phase;
 pub(crate) mod versions;
 pub(crate) mod wal_files;
+mod write_content;
 mod write_insert;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;

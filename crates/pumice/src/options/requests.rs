@@ -46,8 +46,7 @@ pub struct ReadOptions {
     /// Reads wait for the device together: a move of a cursor asks for the blocks of all tables at
     /// once, a point read for those of all tables of level 0 that it may have to look into, and
     /// half of what is read ahead is in flight while the other half is used. Else one read follows
-    /// the other, and so it is with `deadline_micros` or `io_timeout_micros`. Answers are the same.
-    /// Unlike RocksDB's it is on by default.
+    /// the other, as with `deadline_micros` or `io_timeout_micros`. RocksDB's is off by default.
     pub async_io: bool,
     /// First key an iterator shows (inclusive).
     pub iterate_lower_bound: Option<Vec<u8>>,
@@ -284,11 +283,9 @@ pub struct WriteOptions {
     pub low_pri: bool,
     /// Skip records of column families that do not exist instead of failing.
     pub ignore_missing_column_families: bool,
-    /// Wait for the rate limiter before the write is logged; only `User`, and only if the log is
-    /// written with each write (`disable_wal` and `manual_wal_flush` off).
+    /// Wait for the rate limiter first: `User`, with `disable_wal` and `manual_wal_flush` off.
     pub rate_limiter_priority: Option<IoPriority>,
-    /// 8: updates have checksums ([`WriteBatch::protect`](crate::WriteBatch::protect)); 0: only
-    /// those of batches that are protected already.
+    /// 8: updates get checksums; 0: those of [protected](crate::WriteBatch::protect) batches have.
     pub protection_bytes_per_key: u8,
 }
 

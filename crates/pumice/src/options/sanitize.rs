@@ -267,8 +267,8 @@ impl ColumnFamilyOptions {
         if o.soft_pending_compaction_bytes_limit == 0 {
             o.soft_pending_compaction_bytes_limit = o.hard_pending_compaction_bytes_limit;
         } else if o.hard_pending_compaction_bytes_limit > 0 {
-            o.soft_pending_compaction_bytes_limit =
-                o.soft_pending_compaction_bytes_limit.min(o.hard_pending_compaction_bytes_limit);
+            let hard = o.hard_pending_compaction_bytes_limit;
+            o.soft_pending_compaction_bytes_limit = o.soft_pending_compaction_bytes_limit.min(hard);
         }
         if o.max_compaction_bytes == 0 && !derives_merge_bytes(&o) {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
@@ -343,8 +343,7 @@ pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
              block_protection_bytes_per_key",
         ));
     }
-    let threshold = options.read_triggered_compaction_threshold;
-    if threshold < 0.0 || !threshold.is_finite() {
+    if !(0.0..f64::INFINITY).contains(&options.read_triggered_compaction_threshold) {
         return Err(Error::invalid_argument(
             "read_triggered_compaction_threshold must be >= 0.0 and finite.",
         ));

@@ -370,11 +370,7 @@ fn refusals_name_the_option() {
         ("table_factory", "{metadata_cache_options={nope=kAll}}", ErrorKind::InvalidArgument),
         ("table_factory", "{filter_policy=ribbonfilter:10:x}", ErrorKind::InvalidArgument),
         ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
-        (
-            "table_factory",
-            "{cache_usage_options={options={charged=kEnabled}}}",
-            ErrorKind::NotSupported,
-        ),
+        ("table_factory", "{cache_usage_options={BlobCache=kMaybe}}", ErrorKind::InvalidArgument),
         ("wal_filter", "x", ErrorKind::NotSupported),
         ("unordered_write", "maybe", ErrorKind::InvalidArgument),
     ];

@@ -111,8 +111,7 @@ impl OutputFile {
         let settings = cf.settings();
         let options = &settings.options;
         let path = cf.dirs.table(spec.path_id, spec.number);
-        let db_options = env.db_options();
-        let (db_id, db_session_id) = env.ids();
+        let (db_options, (db_id, db_session_id)) = (env.db_options(), env.ids());
         let direct = db_options.use_direct_io_for_flush_and_compaction;
         let temperature = spec.temperature(options);
         let file_options = FileOptions { direct, temperature, ..FileOptions::default() };

@@ -9,7 +9,7 @@
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
-use crate::charge::ChargedRole;
+use super::charge::ChargedRole;
 
 /// How old kept sums may be. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug)]

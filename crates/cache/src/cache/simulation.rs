@@ -3,9 +3,9 @@
 //!
 //! It is a cache of the same kind, with the same policies and the charges of the real one. It takes
 //! what the real one is given, admitted or not, and what is found there and not here. A block that
-//! the real one does not admit has the charge that was assumed for it. With the capacity of the real
-//! one it has the same hits; a key that only the simulation has counts as looked up twice when the
-//! real cache is given its entry again.
+//! the real one does not admit has the charge that was assumed for it. With the capacity of the
+//! real one it has the same hits; a key that only the simulation has counts as looked up twice when
+//! the real cache is given its entry again.
 //!
 //! Costs: the slots and keys of a cache of that capacity, and a second lookup each time.
 //!
@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::cache::{Cache, CacheOptions};
+use super::{Cache, CacheOptions};
 use crate::key::{CacheKey, Priority};
 
 /// See the head of the module. Belongs to a cache: [`Cache::simulation`].

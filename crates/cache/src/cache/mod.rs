@@ -1,4 +1,5 @@
-//! The cache's public interface: options, lookup, insert, accounts.
+//! The cache's public interface: options, lookup, insert, and in its files what is charged to a
+//! cache, what it counts, and a simulation of another one.
 //!
 //! Thread safety: all methods from any thread. Invariant: `table` is valid while the cache lives,
 //! which owns one count of it (head of `hash_table`).
@@ -11,13 +12,20 @@ use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_port::sync::Mutex;
 
 use crate::admission::Admission;
-use crate::charge::{Charges, UsageCharge};
-use crate::entry_stats::{Collector, EntryStats, RoleSum, StatsAge};
 use crate::handle::{Handle, Ref};
 use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
 use crate::memory;
-use crate::simulation::Simulation;
+
+mod charge;
+mod entry_stats;
+mod simulation;
+
+use charge::Charges;
+pub use charge::{ChargedRole, MemoryAccount, Reservation, UsageCharge};
+use entry_stats::Collector;
+pub use entry_stats::{EntryStats, RoleSum, StatsAge};
+pub use simulation::Simulation;
 
 /// A cache of this many bytes is a large one.
 const LARGE_BYTES: usize = 16 << 20;
@@ -56,11 +64,11 @@ impl CacheOptions {
 pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<HashTable<V>>,
     simulation: Option<Box<Simulation>>,
-    pub(crate) strict: bool,
+    strict: bool,
     next_id: AtomicU64,
     admission: Admission,
     collector: Collector,
-    pub(crate) charges: Charges,
+    charges: Charges,
     /// What charges the usage of this cache to others.
     pub(crate) charged_to: Mutex<Vec<Weak<UsageCharge<V>>>>,
 }
@@ -300,7 +308,7 @@ impl<V: Send + Sync + 'static> Drop for Cache<V> {
     }
 }
 
-pub(crate) fn full() -> Error {
+fn full() -> Error {
     // The text users of strict_capacity_limit know from RocksDB.
     Error::new(ErrorKind::Aborted, "Insert failed due to LRU cache being full.")
         .with_subcode(SubCode::MemoryLimit)

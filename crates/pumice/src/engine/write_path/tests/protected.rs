@@ -15,7 +15,7 @@ const MISMATCH: &str = "Corruption: ProtectionInfo mismatch";
 const CHANGES: &[u8] = b"changes once it is logged";
 
 /// The seam of `write_group` for tests: the last bit of a batch flips between log and memtable.
-pub(super) fn change_what_is_logged(rep: &mut [u8]) {
+pub(in super::super) fn change_what_is_logged(rep: &mut [u8]) {
     if rep.ends_with(CHANGES)
         && let Some(last) = rep.last_mut()
     {

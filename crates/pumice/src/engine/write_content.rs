@@ -14,7 +14,7 @@ use crate::commit::two_phase::Taken;
 pub(super) type Content = (Vec<u8>, Option<Arc<Sums>>);
 
 /// The leader's own batch.
-pub(in crate::engine) struct Own<'a> {
+pub(crate) struct Own<'a> {
     pub rep: &'a mut [u8],
     pub taken: Taken,
     /// The checksums of its updates, if it is protected: then all of its group are.
@@ -25,7 +25,7 @@ pub(in crate::engine) struct Own<'a> {
 
 /// A put whose value goes directly from the caller's memory to the log and the memtable.
 #[derive(Clone, Copy)]
-pub(in crate::engine) struct Put<'a> {
+pub(crate) struct Put<'a> {
     pub column_family: u32,
     pub key: &'a [u8],
     pub value: &'a [u8],

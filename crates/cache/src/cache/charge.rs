@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use pumice_base::Result;
 use pumice_port::sync::Mutex;
 
-use crate::cache::{Cache, full};
-use crate::entry_stats::RoleSum;
+use super::entry_stats::RoleSum;
+use super::{Cache, full};
 
 /// What memory that is charged to a cache is for (`CacheEntryRole` of RocksDB).
 ///

@@ -3,7 +3,9 @@
 //! A hint for file systems that have places of several kinds; those of this crate have one, and
 //! ignore it. Thread safety: plain data.
 
-/// How soon the bytes of a file will be read again; named as RocksDB's `Temperature`.
+/// How soon the bytes of a file will be read again; named as RocksDB's `Temperature`. Persisted:
+/// never renumber.
+///
 /// A file system of one's own finds it in the options of the files that it creates and opens.
 ///
 /// ```

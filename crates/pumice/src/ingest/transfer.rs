@@ -31,9 +31,9 @@ pub(crate) enum Transferred {
     Copied,
 }
 
-/// Gives the file `from` of `bytes` bytes the name `to`, or makes a copy of that name. Its bytes
-/// are then durable; its name is not. A copy gets the temperature. `stop` is called from time to
-/// time; its error ends the copy.
+/// Gives the file `from` of `bytes` bytes the name `to`, or makes a copy of that name and
+/// temperature. Its bytes are then durable; its name is not. `stop` is called from time to time;
+/// its error ends the copy.
 ///
 /// # Errors
 /// I/O; Corruption if the file is not as long as it was.

@@ -114,13 +114,12 @@ impl OutputFile {
         let (db_options, (db_id, db_session_id)) = (env.db_options(), env.ids());
         let direct = db_options.use_direct_io_for_flush_and_compaction;
         let temperature = spec.temperature(options);
-        let file_options = FileOptions { direct, temperature, ..FileOptions::default() };
+        let how = FileOptions { direct, temperature, ..FileOptions::default() };
         // Creating a file locks the directory in the kernel, and writers create logs in it.
-        let file = at_normal_priority(|| env.file_system().create(&path, &file_options))?;
+        let file = at_normal_priority(|| env.file_system().create(&path, &how))?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (level, base) = (spec.level, spec.base_level);
         let (compression, compression_opts) =
-            compression_of(options, level, base, spec.deepest, spec.compression);
+            compression_of(options, spec.level, spec.base_level, spec.deepest, spec.compression);
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
             comparator: cf.table_keys.icmp.clone(),

@@ -19,7 +19,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pumice_base::narrow::round_down_u64;
 use pumice_env::Temperature;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, LevelScores, Version};
@@ -180,9 +179,7 @@ impl FifoRules {
             true => {
                 let all = ctx.version.total_bytes();
                 let tables = all - freed;
-                let share = tables as f64 / all.max(1) as f64;
-                let blobs = round_down_u64(share * blob_bytes(ctx.version) as f64);
-                tables.saturating_add(blobs)
+                tables.saturating_add(share(blob_bytes(ctx.version), tables, all))
             }
         };
         if expired.is_empty() || left > self.max_bytes {
@@ -255,8 +252,7 @@ impl FifoRules {
     /// The size of files of which `merge_trigger`, with their blob files, fill the limit.
     fn last_tier(&self, version: &Version) -> u64 {
         let (tables, blobs) = (version.level_bytes(0), blob_bytes(version));
-        let share = tables as f64 / tables.saturating_add(blobs).max(1) as f64;
-        round_down_u64(self.max_bytes as f64 * share) / self.merge_trigger as u64
+        share(self.max_bytes, tables, tables.saturating_add(blobs)) / self.merge_trigger as u64
     }
 }
 
@@ -276,6 +272,12 @@ fn newest_or_created(file: &FileMetaData) -> u64 {
         0 => file.file_creation_time,
         known => known,
     }
+}
+
+/// As much of `whole` as `part` is of `all`.
+fn share(whole: u64, part: u64, all: u64) -> u64 {
+    let share = u128::from(whole) * u128::from(part) / u128::from(all.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// Bytes of all blob files.

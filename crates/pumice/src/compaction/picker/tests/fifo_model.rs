@@ -113,8 +113,10 @@ impl Life {
         let trigger = self.rules.merge_trigger as u64;
         let last = match self.options.max_compaction_bytes {
             0 => {
-                let share = Self::tables(&self.files) as f64 / self.total() as f64;
-                (self.rules.max_bytes as f64 * share) as u64 / trigger
+                let of_tables = u128::from(self.rules.max_bytes)
+                    * u128::from(Self::tables(&self.files))
+                    / u128::from(self.total());
+                of_tables as u64 / trigger
             }
             chosen => chosen,
         };

@@ -43,7 +43,7 @@ fn the_table_of_newer_options_is_so() {
             }
         }
     }
-    assert_eq!(options, 11);
+    assert_eq!(options, 12);
 }
 
 /// Tables that are opened with the option have a checksum for each data block in the cache.

@@ -111,6 +111,7 @@ fn nothing_is_read_once_the_secondary_cache_has_it() {
             filter_policy: Some(FilterPolicy::bloom(10.0)),
             partition_filters: kind == IndexType::TwoLevel,
             block_protection: rng.one_in(2),
+            separate_key_value_in_data_block: rng.one_in(3),
             ..index_kinds::options(kind, rng.one_in(2), &mut rng)
         };
         let context = index_kinds::context(options, order);

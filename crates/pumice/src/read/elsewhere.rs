@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
-use pumice_cache::{CacheKey, Priority};
+use pumice_cache::{CacheKey, Priority, SecondaryLookup};
 use pumice_env::IoPriority;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_manifest::{BlobFileMetaData, FileMetaData, Version};
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
 use pumice_table::{
-    BlockCache, BlockKind, CachedBlock, FromSecondary, PinnedBlock, ReadLimits, TableReadOptions,
-    from_secondary, paced,
+    BlockCache, BlockKind, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, from_secondary,
+    paced,
 };
 
 use crate::blob::record_key::RecordKey;
@@ -184,16 +184,16 @@ impl BlobSource<'_> {
         let make = |value| Some(CachedBlock::blob(value));
         let statistics = self.tables.statistics();
         match from_secondary(cache, place, found, make) {
-            FromSecondary::Found(block) => {
+            SecondaryLookup::Found(block) => {
                 statistics.tick(Ticker::SecondaryCacheHits);
                 statistics.tick(Ticker::CompressedSecondaryCacheHits);
                 Some(block)
             }
-            FromSecondary::Dummy => {
+            SecondaryLookup::Dummy => {
                 statistics.tick(Ticker::CompressedSecondaryCacheDummyHits);
                 None
             }
-            FromSecondary::Missing => None,
+            SecondaryLookup::Missing => None,
         }
     }
 

@@ -9,7 +9,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::key::InternalKey;
 use pumice_base::narrow::to_usize;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
-use pumice_cache::{CacheKey, Handle, Priority, Simulation};
+use pumice_cache::{CacheKey, Handle, Priority, SecondaryLookup, Simulation};
 use pumice_env::IoPriority;
 use pumice_env::perf;
 use pumice_env::rate_limiter::reads::read_priority;
@@ -21,7 +21,7 @@ use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 use crate::read::context::{MissedBlock, ReadLimits, TableReadOptions};
 use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, partial};
-use crate::read::secondary::{FromSecondary, from_secondary};
+use crate::read::secondary::from_secondary;
 use crate::read::table::Table;
 
 /// An index or filter block: held by the table, or found through the cache each time.
@@ -362,12 +362,12 @@ impl Table {
         let answer = from_secondary(cache, place, found, make);
         if let Some(stats) = &self.file.stats {
             match &answer {
-                FromSecondary::Found(_) => stats.secondary_hit(kind),
-                FromSecondary::Dummy => stats.secondary_dummy_hit(),
-                FromSecondary::Missing => {}
+                SecondaryLookup::Found(_) => stats.secondary_hit(kind),
+                SecondaryLookup::Dummy => stats.secondary_dummy_hit(),
+                SecondaryLookup::Missing => {}
             }
         }
-        if let FromSecondary::Found(block) = answer {
+        if let SecondaryLookup::Found(block) = answer {
             if hit_counts {
                 self.note_cache_hit(handle, block.get());
             }

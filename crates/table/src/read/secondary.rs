@@ -12,9 +12,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pumice_base::coding::put_varint32;
-use pumice_base::key::TRAILER_LEN;
-use pumice_base::narrow::len_u32;
+use pumice_base::ValueType;
+use pumice_base::coding::put_length_prefixed;
+use pumice_base::key::internal_key;
 use pumice_cache::{CacheKey, CompressedSecondaryCache, Handle, Priority, SecondaryLookup, Spill};
 use pumice_env::perf::{self, PerfMetric};
 
@@ -74,10 +74,8 @@ impl IndexBlock {
             value.clear();
             self.handle(at).encode_to(&mut value);
             if let Some([common, rest]) = self.first_user_key(at) {
-                put_varint32(&mut value, len_u32(common.len() + rest.len() + TRAILER_LEN));
-                value.extend_from_slice(common);
-                value.extend_from_slice(rest);
-                value.extend_from_slice(&[0; TRAILER_LEN]);
+                let first = internal_key(&[common, rest].concat()[..], 0, ValueType::Deletion);
+                put_length_prefixed(&mut value, &first);
             }
             block.add(&key, &value);
         }
@@ -85,26 +83,16 @@ impl IndexBlock {
     }
 }
 
-/// What the secondary cache has for a lookup that the block cache could not answer.
-pub enum FromSecondary {
-    /// The block.
-    Found(PinnedBlock),
-    /// A dummy.
-    Dummy,
-    /// Nothing; or there is no secondary cache.
-    Missing,
-}
-
 /// Looks up `key` in the secondary cache of `cache`, which has `found`, a dummy or nothing. `make`
-/// turns what is found into the block for the cache.
+/// turns what is found into the block for the cache. Nothing is found if there is no secondary cache.
 #[cold]
 pub fn from_secondary(
     cache: &BlockCache,
     (key, kind, priority): (CacheKey, BlockKind, Priority),
     found: Option<Handle<CachedBlock>>,
     make: impl FnOnce(Vec<u8>) -> Option<CachedBlock>,
-) -> FromSecondary {
-    let Some(secondary) = cache.secondary_cache() else { return FromSecondary::Missing };
+) -> SecondaryLookup<PinnedBlock> {
+    let Some(secondary) = cache.secondary_cache() else { return SecondaryLookup::Missing };
     let again = found.is_some();
     drop(found);
     if again {
@@ -112,12 +100,12 @@ pub fn from_secondary(
     }
     let contents = match secondary.lookup(&key, kind as u8, again) {
         SecondaryLookup::Found(contents) => contents,
-        SecondaryLookup::Dummy => return FromSecondary::Dummy,
-        SecondaryLookup::Missing => return FromSecondary::Missing,
+        SecondaryLookup::Dummy => return SecondaryLookup::Dummy,
+        SecondaryLookup::Missing => return SecondaryLookup::Missing,
     };
     let Some(block) = make(contents) else {
         secondary.erase(&key);
-        return FromSecondary::Missing;
+        return SecondaryLookup::Missing;
     };
     perf::count(PerfMetric::SecondaryCacheHitCount, 1);
     let charge = block.charge();
@@ -135,7 +123,7 @@ pub fn from_secondary(
         // A full cache may refuse it.
         drop(cache.insert(key, CachedBlock::dummy(), 0, priority));
     }
-    FromSecondary::Found(match kept {
+    SecondaryLookup::Found(match kept {
         Ok(handle) => PinnedBlock::Cached(handle),
         Err(block) => PinnedBlock::Owned(Arc::new(block)),
     })

@@ -96,16 +96,35 @@ impl Codec {
 
 /// What a lookup in a secondary cache found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum SecondaryLookup {
-    /// These bytes.
-    Found(Vec<u8>),
+pub enum SecondaryLookup<T> {
+    /// The bytes, or what is made of them.
+    Found(T),
     /// A dummy: the block was evicted once, or went back into the cache.
     Dummy,
     /// Nothing.
     Missing,
 }
 
-/// See the head.
+/// See the head of the module. Belongs to a cache: [`Cache::with_secondary`].
+///
+/// ```
+/// # use pumice_cache::{
+/// #     CacheKey, CompressedSecondaryCache, CompressedSecondaryCacheOptions, SecondaryLookup,
+/// # };
+/// # use pumice_compress::CompressionType;
+/// let options = CompressedSecondaryCacheOptions {
+///     compression_type: CompressionType::Snappy,
+///     ..CompressedSecondaryCacheOptions::new(1 << 20)
+/// };
+/// let cache = CompressedSecondaryCache::new(&options)?;
+/// let key = CacheKey(1, 2);
+/// // The first eviction of a block leaves a dummy, the second one its bytes.
+/// assert!(cache.is_first(&key) && !cache.is_first(&key));
+/// cache.insert(&key, 0, &[7; 4000], true)?;
+/// assert!(cache.usage() < 1000);
+/// assert_eq!(cache.lookup(&key, 0, false), SecondaryLookup::Found(vec![7; 4000]));
+/// # Ok::<(), pumice_base::Error>(())
+/// ```
 pub struct CompressedSecondaryCache {
     options: CompressedSecondaryCacheOptions,
     entries: Arc<Cache<Saved>>,
@@ -175,7 +194,7 @@ impl CompressedSecondaryCache {
 
     /// What is kept under `key`, of this kind. With `advise_erase` found bytes are erased, and a
     /// dummy takes their place.
-    pub fn lookup(&self, key: &CacheKey, kind: u8, advise_erase: bool) -> SecondaryLookup {
+    pub fn lookup(&self, key: &CacheKey, kind: u8, advise_erase: bool) -> SecondaryLookup<Vec<u8>> {
         let Some(found) = self.entries.lookup(key) else { return SecondaryLookup::Missing };
         let Some(saved) = &found.0 else { return SecondaryLookup::Dummy };
         let contents = self.open(key, kind, saved);

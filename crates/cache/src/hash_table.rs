@@ -67,6 +67,14 @@ pub(crate) struct HashTable<V> {
     /// Part of `usage`: standalone entries and reservations, which nothing can evict.
     unevictable: AtomicUsize,
     capacity: AtomicUsize,
+    /// What the clock evicts is offered to it.
+    heir: Option<Box<dyn Heir<V>>>,
+}
+
+/// Who is offered the values that the clock evicts.
+pub(crate) trait Heir<V>: Send + Sync {
+    /// The value was evicted, and nobody else has it.
+    fn offer(&self, key: &CacheKey, value: &V);
 }
 
 /// The slots an entry may be in, in probe order.
@@ -94,7 +102,11 @@ impl Probe {
 
 impl<V> HashTable<V> {
     /// An empty table for `entries_max` entries, which the caller's cache owns.
-    pub(crate) fn new(capacity: usize, entries_max: usize) -> NonNull<Self> {
+    pub(crate) fn new(
+        capacity: usize,
+        entries_max: usize,
+        heir: Option<Box<dyn Heir<V>>>,
+    ) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
         let len = wanted.max(SLOTS_MIN).next_power_of_two();
         let table = Box::new(HashTable {
@@ -106,6 +118,7 @@ impl<V> HashTable<V> {
             usage: CachePadded::new(AtomicUsize::new(0)),
             unevictable: AtomicUsize::new(0),
             capacity: AtomicUsize::new(capacity),
+            heir,
         });
         NonNull::from(Box::leak(table))
     }
@@ -328,11 +341,23 @@ impl<V> HashTable<V> {
     /// Removes an entry that the caller owns, while the cache is borrowed.
     #[cold]
     pub(crate) fn remove(&self, slot: &Slot<V>) {
+        drop(self.take_out(slot));
+    }
+
+    /// The value of an entry that the caller owns, which is removed, while the cache is borrowed.
+    fn take_out(&self, slot: &Slot<V>) -> V {
         let (value, charge) = self.vacate(slot);
         self.usage.fetch_sub(charge, Relaxed);
         let before = self.entries.fetch_sub(1, AcqRel);
         debug_assert!(before > 1, "the cache keeps the table");
-        drop(value);
+        value
+    }
+
+    /// Removes an entry that the clock chose, and offers it to the secondary cache.
+    fn remove_evicted(&self, slot: &Slot<V>) {
+        let Some(heir) = &self.heir else { return self.remove(slot) };
+        let key = slot.key();
+        heir.offer(&key, &self.take_out(slot));
     }
 
     /// Drops one pin of a handle, and with it, if it is the last one, the entry and maybe the
@@ -444,7 +469,7 @@ impl<V> HashTable<V> {
                     Sweep::Owned => {
                         done.charge += slot.charge();
                         done.entries += 1;
-                        self.remove(slot);
+                        self.remove_evicted(slot);
                     }
                 }
             }

@@ -8,7 +8,8 @@
 //! `hash_table` (probing, eviction, accounting) with `growth` (how many slots are in use) and
 //! `moves` (entries that go to new ones) < `handle` (pins as Rust values) < [`Cache`]. `memory` has
 //! the bytes of cached blocks, `charge` what is held elsewhere and charged to a cache,
-//! `simulation` the keys of a cache of another capacity.
+//! `simulation` the keys of a cache of another capacity, `secondary` what a cache evicted,
+//! compressed.
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
 //! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots
@@ -17,7 +18,7 @@
 //! order between entries of one priority beyond the clock's countdown.
 //!
 //! Thread safety: everything is `Send + Sync`. Nothing blocks, except `Cache::entry_stats` and
-//! [`UsageCharge`].
+//! [`UsageCharge`]; with a secondary cache an insertion may wait for a moment.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod admission;
@@ -32,8 +33,9 @@ mod slot;
 mod slot_array;
 
 pub use cache::{
-    Cache, CacheOptions, ChargedRole, EntryStats, MemoryAccount, Reservation, RoleSum, Simulation,
-    StatsAge, UsageCharge,
+    Cache, CacheOptions, ChargedRole, CompressedSecondaryCache, CompressedSecondaryCacheOptions,
+    EntryStats, MemoryAccount, Reservation, RoleSum, SecondaryLookup, Simulation, Spill, StatsAge,
+    UsageCharge,
 };
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};

@@ -205,7 +205,9 @@ pub use pumice_base::{
     Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode, UserKey,
 };
 pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
-pub use pumice_cache::{CacheOptions, ChargedRole};
+pub use pumice_cache::{
+    CacheOptions, ChargedRole, CompressedSecondaryCache, CompressedSecondaryCacheOptions,
+};
 pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{
     FileLock, FileOptions, FileSyncer, FileSystem, FileSystemWrapper, IoPriority, MemFs, PosixFs,

@@ -71,6 +71,8 @@ pub enum BlockKind {
     MetaIndex,
     /// A value in a record of the table; or one of a blob file, in the cache.
     Blob,
+    /// No block: a note in the block cache that one was found in the secondary cache.
+    Dummy,
 }
 
 impl BlockKind {
@@ -86,6 +88,7 @@ impl BlockKind {
             BlockKind::Properties => "properties",
             BlockKind::MetaIndex => "metaindex",
             BlockKind::Blob => "blob",
+            BlockKind::Dummy => "dummy",
         }
     }
 }

@@ -48,6 +48,7 @@ pub use read::context::{MissedBlock, ReadCount, ReadLimits, TableReadContext, Ta
 pub use read::index::IndexBlock;
 pub use read::iter::{Goal, TableIter};
 pub use read::salvage::SalvageIter;
+pub use read::secondary::from_secondary;
 pub use read::table::Table;
 pub use stats::TableStats;
 pub use trace::{BlockAccess, BlockEntries, BlockTracer};

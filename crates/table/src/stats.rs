@@ -11,6 +11,10 @@ pub trait TableStats: Send + Sync {
     fn cache_hit(&self, _kind: BlockKind, _bytes: usize) {}
     /// A block was not in the cache.
     fn cache_miss(&self, _kind: BlockKind) {}
+    /// A block was found in the secondary cache (SECONDARY_CACHE_HITS).
+    fn secondary_hit(&self, _kind: BlockKind) {}
+    /// A dummy was found there (COMPRESSED_SECONDARY_CACHE_DUMMY_HITS).
+    fn secondary_dummy_hit(&self) {}
     /// A block was put into the cache.
     fn cache_add(&self, _kind: BlockKind, _bytes: usize) {}
     /// The cache had no room for a block.

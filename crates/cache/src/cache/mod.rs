@@ -13,18 +13,23 @@ use pumice_port::sync::Mutex;
 
 use crate::admission::Admission;
 use crate::handle::{Handle, Ref};
-use crate::hash_table::HashTable;
+use crate::hash_table::{HashTable, Heir};
 use crate::key::{CacheKey, Priority};
 use crate::memory;
 
 mod charge;
 mod entry_stats;
+mod secondary;
 mod simulation;
 
 use charge::Charges;
 pub use charge::{ChargedRole, MemoryAccount, Reservation, UsageCharge};
 use entry_stats::Collector;
 pub use entry_stats::{EntryStats, RoleSum, StatsAge};
+use secondary::Spilling;
+pub use secondary::{
+    CompressedSecondaryCache, CompressedSecondaryCacheOptions, SecondaryLookup, Spill,
+};
 pub use simulation::Simulation;
 
 /// A cache of this many bytes is a large one.
@@ -32,6 +37,8 @@ const LARGE_BYTES: usize = 16 << 20;
 
 /// Charge per entry that sizes the table when none is given: one default data block.
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
+/// The same with a secondary cache, for whose blocks there are dummies.
+const ESTIMATED_WITH_DUMMIES: usize = 1024;
 
 /// How a cache is made.
 ///
@@ -64,6 +71,7 @@ impl CacheOptions {
 pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<HashTable<V>>,
     simulation: Option<Box<Simulation>>,
+    secondary: Option<Arc<CompressedSecondaryCache>>,
     strict: bool,
     next_id: AtomicU64,
     admission: Admission,
@@ -87,23 +95,30 @@ impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
 impl<V: Send + Sync + 'static> Cache<V> {
     /// An empty cache.
     pub fn new(options: CacheOptions) -> Arc<Self> {
-        Self::with(options, None)
+        Self::with(options, None, None)
     }
 
     /// An empty cache that also counts the hits that one of `capacity` bytes would have had.
     pub fn simulating(options: CacheOptions, capacity: usize) -> Arc<Self> {
         let simulated = CacheOptions { capacity, strict_capacity_limit: false, ..options };
-        Self::with(options, Some(Box::new(Simulation::new(simulated))))
+        Self::with(options, Some(Box::new(Simulation::new(simulated))), None)
     }
 
-    fn with(options: CacheOptions, simulation: Option<Box<Simulation>>) -> Arc<Self> {
+    fn with(
+        options: CacheOptions,
+        simulation: Option<Box<Simulation>>,
+        secondary: Option<(Arc<CompressedSecondaryCache>, Box<dyn Heir<V>>)>,
+    ) -> Arc<Self> {
         let charge = match options.estimated_entry_charge {
+            0 if secondary.is_some() => ESTIMATED_WITH_DUMMIES,
             0 => ESTIMATED_ENTRY_CHARGE,
             given => given,
         };
+        let (secondary, heir) = secondary.unzip();
         Arc::new(Cache {
-            table: HashTable::new(options.capacity, options.capacity / charge),
+            table: HashTable::new(options.capacity, options.capacity / charge, heir),
             simulation,
+            secondary,
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
             admission: Admission::new(),
@@ -111,6 +126,29 @@ impl<V: Send + Sync + 'static> Cache<V> {
             charges: Charges::default(),
             charged_to: Mutex::default(),
         })
+    }
+
+    /// An empty cache that offers what it evicts to a secondary one of its own. Whoever misses an
+    /// entry here looks it up [there](Self::secondary_cache).
+    ///
+    /// # Errors
+    /// As [`CompressedSecondaryCache::new`].
+    pub fn with_secondary(
+        options: CacheOptions,
+        secondary: &CompressedSecondaryCacheOptions,
+    ) -> Result<Arc<Self>>
+    where
+        V: Spill,
+    {
+        let secondary = Arc::new(CompressedSecondaryCache::new(secondary)?);
+        let heir = Box::new(Spilling::new(Arc::clone(&secondary)));
+        Ok(Self::with(options, None, Some((secondary, heir))))
+    }
+
+    /// The secondary cache, if there is one.
+    #[inline]
+    pub fn secondary_cache(&self) -> Option<&CompressedSecondaryCache> {
+        self.secondary.as_deref()
     }
 
     #[inline]
@@ -143,6 +181,8 @@ impl<V: Send + Sync + 'static> Cache<V> {
         }
         let admitted = match charge > table.capacity() {
             true => self.strict,
+            // The secondary cache has a policy of its own, for what is evicted here.
+            false if self.secondary.is_some() => true,
             false => {
                 let (hash, share) = (key.hash(), self.admission.of(priority));
                 share.decide(hash, || table.note_miss(hash, priority))
@@ -177,22 +217,53 @@ impl<V: Send + Sync + 'static> Cache<V> {
         charge: usize,
         priority: Priority,
     ) -> Result<Handle<V>> {
+        self.insert_or_return(key, value, charge, priority).map_err(|_| full())
+    }
+
+    /// As [`Cache::insert`], but gives a value back that does not fit.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn insert_or_return(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+        priority: Priority,
+    ) -> std::result::Result<Handle<V>, V> {
         if let Some(simulation) = self.simulation() {
             simulation.add(key, charge, priority);
         }
         let table = self.table();
         if !table.charge(charge, self.strict) {
-            return Err(full());
+            return Err(value);
         }
         table.erase(key);
         match table.place(key, value, charge, priority) {
             Ok(slot) => Ok(Handle::new(self.table, NonNull::from(slot))),
-            Err(_) if self.strict => {
+            Err(value) if self.strict => {
                 table.discharge(charge);
-                Err(full())
+                Err(value)
             }
             Err(value) => Ok(Handle::new(self.table, table.place_standalone(key, value, charge))),
         }
+    }
+
+    /// A value that lookups do not find, charged until its pins are dropped.
+    ///
+    /// # Errors
+    /// With `strict_capacity_limit`: the value, if the charge does not fit.
+    pub fn insert_standalone(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+    ) -> std::result::Result<Handle<V>, V> {
+        let table = self.table();
+        if !table.charge(charge, self.strict) {
+            return Err(value);
+        }
+        Ok(Handle::new(self.table, table.place_standalone(key, value, charge)))
     }
 
     /// Removes the entry under `key`; existing pins stay valid. True if there was one.

@@ -9,26 +9,33 @@ use pumice::{BlockCache, CacheOptions};
 
 use super::engine_options;
 use super::flags::Flags;
+use super::pumice_engine::text;
+use super::secondary_cache;
 
-/// The block cache.
+/// The block cache, with its secondary one.
 ///
 /// # Errors
-/// A kind of cache that is not known, a number of shards that no cache has, or a text that stands
-/// for no cache.
+/// A kind of cache that is not known, a number of shards that no cache has, a text that stands for
+/// no cache, or a secondary cache that cannot be made.
 pub fn block_cache(flags: &Flags) -> Result<Arc<BlockCache>, String> {
-    let options = block_cache_options(flags)?;
-    Ok(match usize::try_from(flags.simcache_size) {
-        Ok(simulated) => BlockCache::simulating(options, simulated),
-        Err(_) => BlockCache::new(options),
-    })
+    let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
+    // As in RocksDB's: without a size there is no cache, whatever the texts say, and one by text
+    // has no secondary cache.
+    let secondary = if bytes > 0 { secondary_cache::wanted(flags)? } else { None };
+    let is_by_text = bytes > 0 && !flags.cache_uri.is_empty();
+    let options = if is_by_text { by_text(&flags.cache_uri)? } else { by_flags(flags, bytes)? };
+    let simulated = usize::try_from(flags.simcache_size).ok();
+    match (secondary.filter(|_| !is_by_text), simulated) {
+        (None, None) => Ok(BlockCache::new(options)),
+        (None, Some(simulated)) => Ok(BlockCache::simulating(options, simulated)),
+        (Some(secondary), None) => BlockCache::with_secondary(options, &secondary).map_err(text),
+        (Some(_), Some(_)) => {
+            Err("simcache_size with a secondary cache is not supported yet".into())
+        }
+    }
 }
 
-fn block_cache_options(flags: &Flags) -> Result<CacheOptions, String> {
-    let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
-    // As in RocksDB's: without a size there is no cache, whatever the text says.
-    if bytes > 0 && !flags.cache_uri.is_empty() {
-        return by_text(&flags.cache_uri);
-    }
+fn by_flags(flags: &Flags, bytes: usize) -> Result<CacheOptions, String> {
     if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
         return Err(format!("cache_type {} is not supported yet", flags.cache_type));
     }

@@ -413,6 +413,15 @@ flag_table! {
     charge_table_reader: bool = false, "Charge open tables to the block cache";
     charge_file_metadata: bool = false, "Charge what is known of table files to the block cache";
     charge_blob_cache: bool = false, "Charge the contents of the blob cache to the block cache";
+    secondary_cache_uri: String = "",
+        "The secondary cache as a URI: compressed_secondary_cache://capacity=..;..";
+    use_compressed_secondary_cache: bool = false,
+        "Keep blocks that the block cache evicts in a secondary cache, compressed";
+    compressed_secondary_cache_size: i64 = 32 << 20, "Number of bytes of the secondary cache";
+    compressed_secondary_cache_compression_type: String = "lz4",
+        "The compression algorithm of the secondary cache";
+    compressed_secondary_cache_compression_level: i32 = codec().level,
+        "Compression level of the secondary cache";
     use_blob_cache: bool = false, "Use a cache of values in blob files";
     use_shared_block_and_blob_cache: bool = true, "The blob cache is the block cache";
     blob_cache_size: u64 = 8 << 20, "Number of bytes of a blob cache that is not the block cache";

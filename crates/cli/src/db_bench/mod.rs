@@ -43,6 +43,7 @@ mod rocksdb_transactions;
 mod runner;
 mod scan_work;
 mod secondary;
+mod secondary_cache;
 mod simulated_disk;
 mod spec;
 mod stats;

@@ -66,6 +66,8 @@ impl RocksDb {
             ("charge_table_reader", flags.charge_table_reader),
             ("charge_file_metadata", flags.charge_file_metadata),
             ("charge_blob_cache", flags.charge_blob_cache),
+            ("secondary_cache_uri", !flags.secondary_cache_uri.is_empty()),
+            ("use_compressed_secondary_cache", flags.use_compressed_secondary_cache),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
             ("thread_status_per_interval", flags.thread_status_per_interval != 0),

@@ -47,7 +47,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("enable_blob_direct_write", "false", "blob files"),
     ("open_as_follower", "false", "followers"),
     ("read_cache_path", "", "persistent caches"),
-    ("secondary_cache_uri", "", "secondary caches"),
     ("use_blob_db", "false", "RocksDB's old BlobDB"),
     (
         "use_cache_jemalloc_no_dump_allocator",
@@ -59,10 +58,9 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
         "false",
         "memkind: Memkind library is not linked with the binary.",
     ),
-    ("use_compressed_secondary_cache", "false", "secondary caches"),
     ("use_cuckoo_table", "false", "cuckoo tables"),
     ("use_plain_table", "false", "plain tables"),
-    ("use_tiered_cache", "false", "secondary caches"),
+    ("use_tiered_cache", "false", "tiered caches"),
     ("use_trie_index", "false", "trie indexes"),
 ];
 
@@ -84,12 +82,9 @@ pub const IDLE: &[(&str, &str)] = &[
     ("cache_high_pri_pool_ratio", "0"),
     ("cache_low_pri_pool_ratio", "0"),
     ("compressed_cache_size", "-1"),
-    ("compressed_secondary_cache_compression_level", "32767"),
-    ("compressed_secondary_cache_compression_type", "lz4"),
     ("compressed_secondary_cache_high_pri_pool_ratio", "0"),
     ("compressed_secondary_cache_low_pri_pool_ratio", "0"),
     ("compressed_secondary_cache_numshardbits", "6"),
-    ("compressed_secondary_cache_size", "33554432"),
     ("cuckoo_hash_ratio", "0.9"),
     ("disable_seek_compaction", "0"),
     ("hash_bucket_count", "1048576"),

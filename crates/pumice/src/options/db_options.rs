@@ -368,7 +368,7 @@ option_table! {
         "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;
         /// Keys may appear in the info log.
         "allow_data_in_errors": bool = "false", fixed, saved;
-        /// Secondary cache tiers, of which there are none.
+        /// Which tiers of the block cache a database uses: all that it has.
         "lowest_used_cache_tier": String = "kNonVolatileBlockTier", fixed, saved;
         /// Closing of inactive WAL files is always done by the writer.
         "background_close_inactive_wals": bool = "false", fixed, newer;

@@ -7,13 +7,16 @@
 use std::sync::Arc;
 
 use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
-use pumice_cache::{CacheKey, Handle, Priority};
+use pumice_cache::{CacheKey, Priority, SecondaryLookup};
 use pumice_env::IoPriority;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_manifest::{BlobFileMetaData, FileMetaData, Version};
 use pumice_table::blob::format::RECORD_HEADER_LEN;
 use pumice_table::blob::index::BlobIndex;
-use pumice_table::{CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, paced};
+use pumice_table::{
+    BlockCache, BlockKind, CachedBlock, PinnedBlock, ReadLimits, TableReadOptions, from_secondary,
+    paced,
+};
 
 use crate::blob::record_key::RecordKey;
 use crate::callbacks::key_forms::KeyForms;
@@ -151,12 +154,7 @@ impl BlobSource<'_> {
         let Some((cache, at)) = self.tables.blob_cache(index.file, index.offset) else {
             return self.read(&place, key, index).map(PinnedSlice::owned);
         };
-        let found = cache.lookup_owned(&at);
-        if let Some(simulation) = cache.simulation() {
-            let cached = found.as_ref().map(|value| (value.charge(), Priority::Bottom));
-            self.tables.statistics().tick(simulated(simulation.look_up(&at, cached)));
-        }
-        if let Some(hit) = found {
+        if let Some(hit) = self.cached(cache, at) {
             let hit = self.hit(hit);
             // An index into a table may have another length: the place alone is not the value.
             if !index.in_table || hit.len() as u64 == index.size {
@@ -171,9 +169,36 @@ impl BlobSource<'_> {
         }
     }
 
+    /// A value that is in the cache, or in its secondary one.
+    fn cached(&self, cache: &BlockCache, at: CacheKey) -> Option<PinnedBlock> {
+        let found = cache.lookup_owned(&at);
+        if let Some(simulation) = cache.simulation() {
+            let cached = found.as_ref().map(|value| (value.charge(), Priority::Bottom));
+            self.tables.statistics().tick(simulated(simulation.look_up(&at, cached)));
+        }
+        let found = match found {
+            Some(hit) if hit.kind() == BlockKind::Blob => return Some(PinnedBlock::Cached(hit)),
+            found => found,
+        };
+        let place = (at, BlockKind::Blob, Priority::Bottom);
+        let make = |value| Some(CachedBlock::blob(value));
+        let statistics = self.tables.statistics();
+        match from_secondary(cache, place, found, make) {
+            SecondaryLookup::Found(block) => {
+                statistics.tick(Ticker::SecondaryCacheHits);
+                statistics.tick(Ticker::CompressedSecondaryCacheHits);
+                Some(block)
+            }
+            SecondaryLookup::Dummy => {
+                statistics.tick(Ticker::CompressedSecondaryCacheDummyHits);
+                None
+            }
+            SecondaryLookup::Missing => None,
+        }
+    }
+
     /// A value of the cache.
-    fn hit(&self, hit: Handle<CachedBlock>) -> PinnedSlice {
-        let block = PinnedBlock::Cached(hit);
+    fn hit(&self, block: PinnedBlock) -> PinnedSlice {
         let bytes = block.bytes().len();
         let statistics = self.tables.statistics();
         statistics.tick(Ticker::BlobDbCacheHit);

@@ -46,6 +46,7 @@ pub(crate) fn role_of(block: &CachedBlock) -> usize {
         BlockKind::FilterIndex => 2,
         BlockKind::Index => 4,
         BlockKind::Blob => 11,
+        BlockKind::Dummy => ROLES.len() - 1,
         _ => 5,
     }
 }

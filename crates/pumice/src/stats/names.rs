@@ -1,7 +1,7 @@
 //! The names of tickers and histograms.
 //!
 //! Names and their order are RocksDB 10.10's (`include/rocksdb/statistics.h`), without those of
-//! features that are not built (RocksDB's old BlobDB, transactions, secondary caches, tiers) and
+//! features that are not built (RocksDB's old BlobDB, transactions, a third cache tier, tiers) and
 //! others that nothing here counts. docs/statistics.md says which of those listed are counted.
 
 /// Declares an enum with RocksDB's name for each member, in print order.
@@ -74,6 +74,12 @@ stat_names! {
         BlockCacheDataBytesInsert = "rocksdb.block.cache.data.bytes.insert",
         BlockCacheBytesRead = "rocksdb.block.cache.bytes.read",
         BlockCacheBytesWrite = "rocksdb.block.cache.bytes.write",
+        SecondaryCacheHits = "rocksdb.secondary.cache.hits",
+        SecondaryCacheFilterHits = "rocksdb.secondary.cache.filter.hits",
+        SecondaryCacheIndexHits = "rocksdb.secondary.cache.index.hits",
+        SecondaryCacheDataHits = "rocksdb.secondary.cache.data.hits",
+        CompressedSecondaryCacheDummyHits = "rocksdb.compressed.secondary.cache.dummy.hits",
+        CompressedSecondaryCacheHits = "rocksdb.compressed.secondary.cache.hits",
         BloomFilterUseful = "rocksdb.bloom.filter.useful",
         BloomFilterFullPositive = "rocksdb.bloom.filter.full.positive",
         BloomFilterFullTruePositive = "rocksdb.bloom.filter.full.true.positive",

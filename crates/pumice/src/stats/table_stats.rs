@@ -49,6 +49,22 @@ impl TableStats for TableTickers {
         self.record_tick(simulated(hit), 1);
     }
 
+    fn secondary_hit(&self, kind: BlockKind) {
+        self.record_tick(Ticker::SecondaryCacheHits, 1);
+        self.record_tick(Ticker::CompressedSecondaryCacheHits, 1);
+        let of_kind = match kind {
+            BlockKind::Data => Ticker::SecondaryCacheDataHits,
+            BlockKind::Index => Ticker::SecondaryCacheIndexHits,
+            BlockKind::Filter => Ticker::SecondaryCacheFilterHits,
+            _ => return,
+        };
+        self.record_tick(of_kind, 1);
+    }
+
+    fn secondary_dummy_hit(&self) {
+        self.record_tick(Ticker::CompressedSecondaryCacheDummyHits, 1);
+    }
+
     fn cache_add(&self, kind: BlockKind, bytes: usize) {
         self.record_tick(Ticker::BlockCacheAdd, 1);
         self.record_tick(Ticker::BlockCacheBytesWrite, bytes as u64);

@@ -133,7 +133,9 @@ impl BlockType {
             BlockKind::Filter | BlockKind::FilterIndex => Some(BlockType::Filter),
             BlockKind::Dictionary => Some(BlockType::UncompressionDict),
             BlockKind::RangeDeletion => Some(BlockType::RangeDeletion),
-            BlockKind::Properties | BlockKind::MetaIndex | BlockKind::Blob => None,
+            BlockKind::Properties | BlockKind::MetaIndex | BlockKind::Blob | BlockKind::Dummy => {
+                None
+            }
         }
     }
 

@@ -10,3 +10,4 @@ mod common;
 mod everyday;
 mod multi_get;
 mod option_rows;
+mod secondary_cache;

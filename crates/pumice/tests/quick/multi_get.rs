@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{self, flush, key, memory, options};
 use pumice::{
-    BlockCache, CacheOptions, ColumnFamilyDescriptor, Db, ErrorKind, MemFs, Options, ReadOptions,
-    Statistics, Ticker, WriteOptions,
+    BlockCache, CacheOptions, ColumnFamilyDescriptor, CompressedSecondaryCacheOptions, Db,
+    ErrorKind, MemFs, Options, ReadOptions, Statistics, Ticker, WriteOptions,
 };
 
 const KEYS: usize = 3000;
@@ -38,6 +38,13 @@ fn layouts() -> Vec<(&'static str, Options)> {
     vec![
         with("roomy cache", &|o| o.cf.table_factory.block_cache = cache(32 << 20)),
         with("tiny cache", &|o| o.cf.table_factory.block_cache = cache(16 << 10)),
+        with("tiny cache with a secondary one", &|o| {
+            let table = "{block_size=512;cache_index_and_filter_blocks=true}";
+            o.set("block_based_table_factory", table).unwrap();
+            let second = CompressedSecondaryCacheOptions::new(1 << 20);
+            let cache = BlockCache::with_secondary(CacheOptions::new(16 << 10), &second);
+            o.cf.table_factory.block_cache = Some(cache.unwrap());
+        }),
         with("no cache", &|o| o.cf.table_factory.no_block_cache = true),
         with("index and filter in the cache", &|o| {
             let table =

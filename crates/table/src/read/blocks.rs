@@ -9,7 +9,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::key::InternalKey;
 use pumice_base::narrow::to_usize;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
-use pumice_cache::{CacheKey, Handle, Priority, Simulation};
+use pumice_cache::{CacheKey, Handle, Priority, SecondaryLookup, Simulation};
 use pumice_env::IoPriority;
 use pumice_env::perf;
 use pumice_env::rate_limiter::reads::read_priority;
@@ -17,10 +17,11 @@ use pumice_port::time;
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::block::{Block, KeyForm};
-use crate::read::cached_block::{CachedBlock, PinnedBlock};
+use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 use crate::read::context::{MissedBlock, ReadLimits, TableReadOptions};
 use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, partial};
+use crate::read::secondary::from_secondary;
 use crate::read::table::Table;
 
 /// An index or filter block: held by the table, or found through the cache each time.
@@ -301,21 +302,19 @@ impl Table {
             self.look_up_simulated(simulation, handle, kind, found.as_ref());
         }
         match found {
-            Some(hit) => {
-                if hit.kind() != kind {
-                    return Err(self.foreign_block());
-                }
+            Some(hit) if hit.kind() == kind => {
                 if OBSERVED && counted {
                     self.note_cache_hit(handle, &hit);
                 }
                 Ok(Some(PinnedBlock::Cached(hit)))
             }
-            None => {
+            None if cache.secondary_cache().is_none() => {
                 if counted {
                     self.note_cache_miss(kind);
                 }
                 Ok(None)
             }
+            found => self.cached_second(found, (handle, kind), OBSERVED && counted, counted),
         }
     }
 
@@ -334,6 +333,50 @@ impl Table {
         if let Some(stats) = &self.file.stats {
             stats.simulated(hit);
         }
+    }
+
+    /// [`Table::cached_observed`] where the block cache has a dummy or nothing. A block of the
+    /// secondary cache counts as a hit of the block cache, as in RocksDB.
+    #[cold]
+    #[inline(never)]
+    fn cached_second(
+        &self,
+        found: Option<Handle<CachedBlock>>,
+        (handle, kind): (BlockHandle, BlockKind),
+        hit_counts: bool,
+        miss_counts: bool,
+    ) -> Result<Option<PinnedBlock>> {
+        if found.as_ref().is_some_and(|found| found.kind() != BlockKind::Dummy) {
+            return Err(self.foreign_block());
+        }
+        let Some(cache) = &self.cache else { return Ok(None) };
+        let make = |contents| {
+            let mut block = self.decode_kept(contents, handle, kind)?;
+            if self.measures_use {
+                self.measure(&mut block, handle.offset);
+            }
+            self.settle(&mut block, cache);
+            Some(block)
+        };
+        let place = (self.cache_key(handle), kind, self.priority(kind));
+        let answer = from_secondary(cache, place, found, make);
+        if let Some(stats) = &self.file.stats {
+            match &answer {
+                SecondaryLookup::Found(_) => stats.secondary_hit(kind),
+                SecondaryLookup::Dummy => stats.secondary_dummy_hit(),
+                SecondaryLookup::Missing => {}
+            }
+        }
+        if let SecondaryLookup::Found(block) = answer {
+            if hit_counts {
+                self.note_cache_hit(handle, block.get());
+            }
+            return Ok(Some(block));
+        }
+        if miss_counts {
+            self.note_cache_miss(kind);
+        }
+        Ok(None)
     }
 
     /// The block, from the cache or the file.
@@ -399,12 +442,13 @@ impl Table {
     }
 
     /// Whether [`Table::load`] of a block of that kind needs little stack: it calls no user code,
-    /// neither a comparator nor a file, nor the writer of a trace.
+    /// neither a comparator nor a file, nor the writer of a trace, and compresses nothing.
     pub fn loads_on_little_stack(&self, kind: BlockKind) -> bool {
         let compares = matches!(kind, BlockKind::Index | BlockKind::FilterIndex)
             && matches!(self.comparator.user, Comparator::Custom(_));
         let traced = self.file.tracer.as_ref().is_some_and(|tracer| tracer.is_on());
-        !compares && !traced && self.file.file.needs_little_stack()
+        let spills = self.cache.as_ref().is_some_and(|cache| cache.secondary_cache().is_some());
+        !compares && !traced && !spills && self.file.file.needs_little_stack()
     }
 
     #[cold]
@@ -475,15 +519,7 @@ impl Table {
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };
         let kind = block.kind();
-        if !matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
-            let bytewise = kind == BlockKind::Data && self.comparator.user.is_bytewise();
-            if let Some(spare) = block.block.pack(bytewise, cache.is_large()) {
-                TableFile::recycle(spare);
-            }
-        }
-        if self.protects {
-            block.protect();
-        }
+        self.settle(&mut block, cache);
         let charge = block.charge();
         let pinned = cache.insert(self.cache_key(handle), block, charge, self.priority(kind));
         if let Some(stats) = &self.file.stats {
@@ -493,6 +529,19 @@ impl Table {
             }
         }
         Ok(PinnedBlock::Cached(pinned?))
+    }
+
+    /// Gives a block the form that it has in `cache`.
+    fn settle(&self, block: &mut CachedBlock, cache: &BlockCache) {
+        if !matches!(block.kind(), BlockKind::Index | BlockKind::FilterIndex) {
+            let bytewise = block.kind() == BlockKind::Data && self.comparator.user.is_bytewise();
+            if let Some(spare) = block.block.pack(bytewise, cache.is_large()) {
+                TableFile::recycle(spare);
+            }
+        }
+        if self.protects {
+            block.protect();
+        }
     }
 
     /// Decodes the contents of a block.
@@ -514,7 +563,10 @@ impl Table {
                 }
                 Ok(CachedBlock::entries(block, kind))
             }
-            BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {
+            BlockKind::Dictionary
+            | BlockKind::Properties
+            | BlockKind::MetaIndex
+            | BlockKind::Dummy => {
                 let block = Block::decode(contents, KeyForm::Raw).map_err(bad)?;
                 Ok(CachedBlock::entries(block, kind))
             }

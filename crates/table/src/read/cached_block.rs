@@ -77,6 +77,12 @@ impl CachedBlock {
         CachedBlock { block: Block::opaque(value), decoded: Decoded::Plain, kind: BlockKind::Blob }
     }
 
+    /// The place of a block that was found in the secondary cache, and is charged nothing.
+    pub(crate) fn dummy() -> Self {
+        let kind = BlockKind::Dummy;
+        CachedBlock { block: Block::default(), decoded: Decoded::Plain, kind }
+    }
+
     /// What the block holds.
     pub fn kind(&self) -> BlockKind {
         self.kind

@@ -5,9 +5,9 @@
 //! `salvage` reads the rest of a damaged table, `uncache` removes cached blocks. Under them:
 //! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
 //! (walking a block), `embedded` (values in records of the table), `protect` (blocks that change in
-//! memory), `cached_block` (entries of the block cache), `context` (parameters of an open and of a
-//! read), `read_amp` (which part of a block is used), `observe` (reports to statistics and perf
-//! contexts).
+//! memory), `cached_block` (entries of the block cache), `secondary` (those of the secondary one),
+//! `context` (parameters of an open and of a read), `read_amp` (which part of a block is used),
+//! `observe` (reports to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -30,6 +30,7 @@ pub(crate) mod protect;
 pub(crate) mod read_amp;
 pub(crate) mod salvage;
 pub(crate) mod scan;
+pub(crate) mod secondary;
 pub(crate) mod table;
 mod uncache;
 mod verify;

@@ -18,14 +18,14 @@ use pumice_table::{
     TableReadOptions,
 };
 
-const KINDS: [(IndexType, &str); 4] = [
+pub(crate) const KINDS: [(IndexType, &str); 4] = [
     (IndexType::BinarySearch, "kBinarySearch"),
     (IndexType::HashSearch, "kHashSearch"),
     (IndexType::TwoLevel, "kTwoLevelIndexSearch"),
     (IndexType::BinarySearchWithFirstKey, "kBinarySearchWithFirstKey"),
 ];
 
-fn context(options: TableOptions, comparator: Comparator) -> TableBuildContext {
+pub(crate) fn context(options: TableOptions, comparator: Comparator) -> TableBuildContext {
     TableBuildContext {
         table: Arc::new(options),
         comparator: InternalKeyComparator::new(comparator),
@@ -35,7 +35,7 @@ fn context(options: TableOptions, comparator: Comparator) -> TableBuildContext {
     }
 }
 
-fn options(kind: IndexType, hash: bool, rng: &mut Rng) -> TableOptions {
+pub(crate) fn options(kind: IndexType, hash: bool, rng: &mut Rng) -> TableOptions {
     let intervals = [1, 2, 16];
     TableOptions {
         index_type: kind,
@@ -56,7 +56,11 @@ fn options(kind: IndexType, hash: bool, rng: &mut Rng) -> TableOptions {
 }
 
 /// Keys with `versions` versions each at most, some in two blocks.
-fn entries(rng: &mut Rng, versions: u64, cmp: &InternalKeyComparator) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn entries(
+    rng: &mut Rng,
+    versions: u64,
+    cmp: &InternalKeyComparator,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut map: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
     for _ in 0..1 + rng.uniform(900) {
         let key = format!("{:06}{}", rng.uniform(3000), "x".repeat(rng.uniform(9) as usize));
@@ -92,7 +96,7 @@ fn versions(table: &Table, key: &[u8], sequence: u64) -> Vec<(u64, Vec<u8>)> {
     found
 }
 
-fn check(table: &Arc<Table>, list: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng, seed: u64) {
+pub(crate) fn check(table: &Arc<Table>, list: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng, seed: u64) {
     let mut iter = table.iter(&TableReadOptions { total_order_seek: true, ..Default::default() });
     iter.seek_to_first();
     for (key, value) in list {

@@ -23,6 +23,7 @@ mod prepopulate;
 #[path = "../support/recorded_file.rs"]
 mod recorded_file;
 mod sampling;
+mod secondary;
 mod sst_dump;
 #[path = "../support/mod.rs"]
 mod support;

@@ -206,6 +206,13 @@ impl IndexBlock {
         }
     }
 
+    /// The first user key of block `i` in two parts, if the index has first keys.
+    pub(crate) fn first_user_key(&self, i: usize) -> Option<[&[u8]; 2]> {
+        let firsts = self.firsts.as_ref()?;
+        let common = &self.bytes[firsts.common_at as usize..][..firsts.common_len as usize];
+        Some([common, firsts.rest.get(&self.bytes, i)])
+    }
+
     #[inline]
     fn common(&self) -> &[u8] {
         &self.bytes[self.common_at as usize..][..self.common_len as usize]

@@ -445,7 +445,7 @@ fn batches_and_memtables_have_checksums() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
         dir.path(),
-        "--db=checked --num=300 --seed=7 --batch_size=7 --write_batch_protection_bytes_per_key=8 \
+        "--db=checked --num=300 --seed=7 --batch_size=5 --write_batch_protection_bytes_per_key=8 \
          --memtable_protection_bytes_per_key=4 --memtable_verify_per_key_checksum_on_seek \
          --paranoid_memory_checks --benchmarks=fillseq,readseq,readrandom,seekrandom,deleteseq",
     )

@@ -14,7 +14,7 @@ use pumice_base::key::{InternalKey, VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::{Error, Result, SequenceNumber, UserKey, ValueType};
 
 use crate::entry::EntryRef;
-use crate::guard::unguarded;
+use crate::guard::{Checks, unguarded};
 use crate::iter::Move;
 use crate::memtable::{MemTable, Rep};
 use crate::node::Node;
@@ -22,15 +22,6 @@ use crate::skiplist::SkipList;
 
 /// Gets the entries of a key; false ends it.
 pub type Shown<'f> = dyn FnMut(UserKey<'_>, SequenceNumber, ValueType, &[u8]) -> bool + 'f;
-
-/// What readers of a memtable compare on their way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checks {
-    /// Each key with the one before it.
-    pub order: bool,
-    /// The checksums of entries that a search passes, if they have some.
-    pub checksums: bool,
-}
 
 impl MemTable {
     /// Readers have to compare: entries have checksums, or there are [`Checks`].

@@ -5,14 +5,23 @@
 //! ```
 //!
 //! The checksum is over user key, trailer and value. Whoever reads an entry of a guarded memtable
-//! takes it off by [`unguarded`], which compares it. Those of keys that a search passes are compared
-//! on request (`checked`).
+//! takes it off by [`unguarded`], which compares it. Those that a search passes are compared on
+//! request (`checked`).
 //!
 //! Thread safety: pure functions.
 
 use pumice_base::hash::hash64;
 use pumice_base::key::pack;
 use pumice_base::{Error, Result, SequenceNumber, UserKey, ValueType};
+
+/// What readers of a memtable compare on their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Each key with the one before it.
+    pub order: bool,
+    /// The checksums of entries that a search passes, if they have some.
+    pub checksums: bool,
+}
 
 /// A checksum over key, value and what else identifies an entry.
 pub fn entry_checksum(key: &[u8], kind: u64, value: &[u8]) -> u64 {

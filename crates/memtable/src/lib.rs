@@ -33,9 +33,8 @@ mod write_buffer_manager;
 mod writer;
 
 pub use bloom::BloomOptions;
-pub use checked::Checks;
 pub use dead_ranges::DeadRange;
-pub use guard::{entry_checksum, unguarded, unguarded_version};
+pub use guard::{Checks, entry_checksum, unguarded, unguarded_version};
 pub use iter::{MemTableIter, Move};
 pub use memtable::{MemTable, MemTableOptions, MemTableRep};
 pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};

@@ -19,9 +19,9 @@ use pumice_base::{
 
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
-use crate::checked::Checks;
 use crate::dead_ranges::DeadRanges;
 use crate::entry::{EntryRef, Target, check_lengths};
+use crate::guard::Checks;
 use crate::index;
 use crate::order::{KeyOrder, with_order};
 use crate::range_del::RangeDels;

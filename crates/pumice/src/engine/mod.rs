@@ -67,6 +67,7 @@ pub(crate) mod storage_info;
 pub(crate) mod two_phase;
 pub(crate) mod versions;
 pub(crate) mod wal_files;
+mod write_content;
 mod write_insert;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;

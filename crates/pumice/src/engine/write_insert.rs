@@ -25,7 +25,7 @@ use crate::commit::batch::{self, BatchRecord};
 use crate::commit::queue::{Follower, Leadership};
 use crate::commit::shared_insert::SharedInsert;
 use crate::engine::DbInner;
-use crate::engine::write_path::{Own, Put};
+use crate::engine::write_content::{Own, Put};
 use crate::state::CfMap;
 use crate::version::super_version::SuperVersion;
 

@@ -25,6 +25,7 @@ use crate::commit::two_phase::{Taken, unmarked};
 use crate::cost;
 use crate::engine::DbInner;
 use crate::engine::expiry_task::note_range_deletion;
+use crate::engine::write_content::{Content, Own, Put, verify_group};
 use crate::engine::write_refusals;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
@@ -32,10 +33,6 @@ use crate::state::batch_check::check_batch;
 use crate::state::errors::Reason;
 use crate::stats::{HistogramKind, Record};
 use crate::trace::query::Call;
-
-mod content;
-use content::{Content, verify_group};
-pub(super) use content::{Own, Put};
 
 /// Largest buffer for single updates that is kept: a larger one is freed after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
@@ -483,7 +480,7 @@ impl DbInner {
             self.writes.last_unlogged.store(last, Ordering::Relaxed);
         }
         #[cfg(test)]
-        protected::change_what_is_logged(own.rep);
+        tests::protected::change_what_is_logged(own.rep);
         clock.turn_to(PerfMetric::WriteMemtableTime);
         let mut inserted = Ok(());
         if own.sums.is_some() && !options.disable_wal {
@@ -579,7 +576,5 @@ pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
 }
 
-#[cfg(test)]
-mod protected;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use pumice_base::ErrorKind;
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
 
-use super::*;
 use crate::engine::two_phase;
+use crate::engine::write_path::*;
 use crate::{Db, FileSystem, MemFs, Options};
 
 const MISMATCH: &str = "Corruption: ProtectionInfo mismatch";
@@ -15,7 +15,7 @@ const MISMATCH: &str = "Corruption: ProtectionInfo mismatch";
 const CHANGES: &[u8] = b"changes once it is logged";
 
 /// The seam of `write_group` for tests: the last bit of a batch flips between log and memtable.
-pub(super) fn change_what_is_logged(rep: &mut [u8]) {
+pub(in crate::engine::write_path) fn change_what_is_logged(rep: &mut [u8]) {
     if rep.ends_with(CHANGES)
         && let Some(last) = rep.last_mut()
     {

@@ -11,10 +11,10 @@ use crate::commit::queue::{Follower, QueuedBatch};
 use crate::commit::two_phase::Taken;
 
 /// A batch in wire form, with the checksums of its updates if it is protected.
-pub(super) type Content = (Vec<u8>, Option<Arc<Sums>>);
+pub(crate) type Content = (Vec<u8>, Option<Arc<Sums>>);
 
 /// The leader's own batch.
-pub(in crate::engine) struct Own<'a> {
+pub(crate) struct Own<'a> {
     pub rep: &'a mut [u8],
     pub taken: Taken,
     /// The checksums of its updates, if it is protected: then all of its group are.
@@ -25,7 +25,7 @@ pub(in crate::engine) struct Own<'a> {
 
 /// A put whose value goes directly from the caller's memory to the log and the memtable.
 #[derive(Clone, Copy)]
-pub(in crate::engine) struct Put<'a> {
+pub(crate) struct Put<'a> {
     pub column_family: u32,
     pub key: &'a [u8],
     pub value: &'a [u8],
@@ -51,7 +51,7 @@ impl<'a> Own<'a> {
 
 /// Compares the updates of a protected group with their checksums.
 #[cold]
-pub(super) fn verify_group(
+pub(crate) fn verify_group(
     own: &Own<'_>,
     followers: &[Follower],
     verify: fn(&Sums, &[u8]) -> Result<()>,

@@ -10,6 +10,8 @@ use pumice_port::sync::Mutex;
 use super::*;
 use crate::{Db, FileSystem, MemFs, Options};
 
+pub(super) mod protected;
+
 /// A large update does not keep its memory for as long as the database is open.
 #[pumice_test_macros::test]
 fn the_buffer_of_a_large_update_is_given_back() {

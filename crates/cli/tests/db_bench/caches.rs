@@ -102,3 +102,25 @@ fn a_simulated_cache_counts_its_hits() {
     let out = db_bench(dir.path(), FILL).good();
     assert!(!out.contains("SIMULATOR"), "{out}");
 }
+
+/// Reads that the block cache has no room for find their blocks in the secondary cache.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn a_secondary_cache_has_what_was_evicted() {
+    let dir = tempfile::tempdir().unwrap();
+    let reads = "--num=3000 --seed=7 --cache_size=50000 --statistics \
+                 --benchmarks=filluniquerandom,flush,readrandom,readrandom,readrandom";
+    let hits = |flags: &str| {
+        let out = db_bench(dir.path(), &format!("{reads} {flags}")).good();
+        assert!(result(&out, "readrandom").ends_with("(3000 of 3000 found)"), "{out}");
+        let (_, count) = out.split_once("rocksdb.secondary.cache.data.hits COUNT : ").unwrap();
+        count.lines().next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(hits(""), 0);
+    assert!(hits("--use_compressed_secondary_cache") > 1000);
+    let small = hits("--use_compressed_secondary_cache --compressed_secondary_cache_size=1000");
+    assert_eq!(small, 0);
+    let uri =
+        "--secondary_cache_uri=compressed_secondary_cache://capacity=8M;compression_type=kZSTD";
+    assert!(hits(uri) > 1000);
+}

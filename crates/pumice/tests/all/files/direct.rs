@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice::options::{DbOptions, OptionSet};
-use pumice::{
-    Db, ErrorKind, FileSystem, FlushOptions, Options, PosixFs, ReadOptions, WriteOptions,
-};
+use pumice::{Db, FileSystem, FlushOptions, Options, PosixFs, ReadOptions, WriteOptions};
 use pumice_env::{FileSystemWrapper, RandomAccessFile, ReadFileOptions};
 use pumice_port::sync::Mutex;
 

@@ -85,8 +85,8 @@ fn wrong_usage_is_explained() {
     let alone = bad(dir, "db_bench --rate_limiter_auto_tuned");
     assert!(alone.contains("rate_limiter_auto_tuned needs rate_limiter_bytes_per_sec"), "{alone}");
     // What cannot work is not offered, and refused by name.
-    let flag = "leader_path";
-    let error = bad(dir, "ldb --db=x --leader_path=y scan");
+    let flag = "get_write_unix_time";
+    let error = bad(dir, "ldb --db=x --get_write_unix_time scan");
     assert!(error.contains(flag) && error.contains("not supported"), "{error}");
     assert!(!good(dir, "ldb --help").contains(flag), "{flag}");
     assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));

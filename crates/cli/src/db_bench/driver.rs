@@ -123,10 +123,11 @@ impl<'a, E: Engine> Driver<'a, E> {
         for (path, wal_dir) in paths(&self.flags, &self.path) {
             let start = now_micros();
             let beside = secondary::info_log_dir(&self.flags, &self.path);
-            let access = match (&beside, self.flags.readonly) {
-                (Some(beside), _) => Access::Secondary(beside.as_path()),
-                (None, true) => Access::Read,
-                (None, false) => Access::Write,
+            let access = match &beside {
+                Some(beside) => Access::Secondary(beside.as_path()),
+                None if self.flags.open_as_follower => Access::Follower(&self.flags.leader_path),
+                None if self.flags.readonly => Access::Read,
+                None => Access::Write,
             };
             let db = self.engine.open(&path, wal_dir.as_deref(), access);
             if self.flags.report_open_timing {

@@ -116,6 +116,8 @@ pub enum Access<'a> {
     Read,
     /// To follow another process; the path is that of the info log.
     Secondary(&'a Path),
+    /// To follow the database at the path, which another process writes, with files of its own.
+    Follower(&'a Path),
 }
 
 /// A database engine with its options.

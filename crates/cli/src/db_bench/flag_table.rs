@@ -63,6 +63,10 @@ flag_table! {
     secondary_path: PathBuf = "",
         "Where a secondary instance puts its info log, and openandcompact its output; default: \
          dbbench_secondary next to the database";
+    open_as_follower: bool = false,
+        "Open a follower: another process may be writing to the database at leader_path. \
+        Nothing is destroyed, as with use_existing_db";
+    leader_path: PathBuf = "", "The database that a follower follows";
     openandcompact_test_cancel_on_odd: bool = false,
         "The first, third, .. openandcompact is cancelled";
     openandcompact_cancel_after_millseconds: u32 = 1,

@@ -168,7 +168,8 @@ fn checked(args: &[OsString], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)>
     let flags = match parsed {
         // A database that is only read is one that exists.
         Ok(mut flags) => {
-            flags.use_existing_db |= flags.readonly || flags.use_secondary_db;
+            flags.use_existing_db |=
+                flags.readonly || flags.use_secondary_db || flags.open_as_follower;
             flags
         }
         Err(Stop::Help) => {

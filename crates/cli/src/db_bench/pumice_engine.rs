@@ -279,6 +279,10 @@ impl Engine for Pumice {
             Access::Write => Db::open_cf(&options, path, &families),
             Access::Read => Db::open_read_only(&options, path, &families, false),
             Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
+            Access::Follower(leader) => {
+                options.create_if_missing = true; // Its directory.
+                Db::open_as_follower(&options, path, leader, &families)
+            }
         };
         let (db, families) = opened.map_err(text)?;
         Ok(self.opened(db, families, None))

@@ -207,6 +207,7 @@ impl Engine for RocksDb {
         }
         let opened = match access {
             Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
+            Access::Follower(_) => return Err("RocksDB's C library opens no followers".into()),
             access => Db::open_cf(&options, path, &families, access == Access::Read),
         };
         let (db, families) = opened.map_err(text)?;

@@ -45,7 +45,6 @@ pub fn find(name: &str) -> Option<Known> {
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
-    ("open_as_follower", "false", "followers"),
     ("read_cache_path", "", "persistent caches"),
     ("use_blob_db", "false", "RocksDB's old BlobDB"),
     (
@@ -90,7 +89,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("hash_bucket_count", "1048576"),
     ("identity_as_first_hash", "false"),
     ("index_block_search_type", "binary_search"),
-    ("leader_path", ""),
     ("memtable_batch_lookup_optimization", "false"),
     ("memtable_insert_with_hint_prefix_size", "0"),
     ("memtable_use_huge_page", "false"),

@@ -67,11 +67,11 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
 pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "checkconsistency")?;
     let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let manifest = current_manifest(&*fs, it.source()).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let mut complaints = String::new();
     for file in state.files() {
-        let path = TableDirs::of(&it.db).table(TableDirs::OWN, file.number);
+        let path = TableDirs::of(it.source()).table(TableDirs::OWN, file.number);
         match fs.file_size(&path) {
             Ok(size) if size == file.file_size => {}
             Ok(size) => complaints.push_str(&format!(

@@ -384,10 +384,8 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
-pub const REFUSED_FLAGS: &[(&str, &str)] = &[
-    ("get_write_unix_time", "when entries were written is not recorded"),
-    ("leader_path", "opening as a follower is not built"),
-];
+pub const REFUSED_FLAGS: &[(&str, &str)] =
+    &[("get_write_unix_time", "when entries were written is not recorded")];
 
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

@@ -25,7 +25,7 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     let files = opened.db.live_files_metadata();
     let found = it.options(Access::Read)?;
     let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let manifest = current_manifest(&*fs, it.source()).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let blobs = blob_files(it, &found, &state);
     let path = |file: &LiveFile| format!("{}{}", file.directory.display(), file.name);
@@ -85,7 +85,7 @@ pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
     let fs = PosixFs::shared();
     let path = match it.arguments.path("path") {
         Some(path) => path.to_path_buf(),
-        None => current_manifest(&*fs, &it.db).map_err(failure)?,
+        None => current_manifest(&*fs, it.source()).map_err(failure)?,
     };
     let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
     let tables = state.files();
@@ -143,7 +143,7 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
     let most = it.arguments.int("max_keys", "")?.unwrap_or(RANGE_DELETIONS);
     let mut left = most;
     let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let manifest = current_manifest(&*fs, it.source()).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let Some(family) = state.families.values().find(|family| family.name == it.family) else {
         return Err(format!("Non-existing column family {}", it.family));
@@ -152,7 +152,7 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
         if left <= 0 {
             break;
         }
-        let path = TableDirs::of(&it.db).table(TableDirs::OWN, file.number);
+        let path = TableDirs::of(it.source()).table(TableDirs::OWN, file.number);
         out.text(&format!("=== file : {} ===\n", path.display()));
         let context = TableReadContext {
             comparator: family.version.comparator().clone(),

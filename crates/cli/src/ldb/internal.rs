@@ -40,13 +40,13 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         it.print_stats(&it.open_read_only::<Db>()?, out);
     }
     let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let manifest = current_manifest(&*fs, it.source()).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let Some((id, family)) = state.families.iter().find(|(_, family)| family.name == it.family)
     else {
         return Err(format!("Non-existing column family {}", it.family));
     };
-    let mut sources = Sources::open(&*fs, &it.db, *id, family).map_err(failure)?;
+    let mut sources = Sources::open(&*fs, it, *id, family).map_err(failure)?;
     let order = InternalKeyComparator::new(family.version.time_order().clone());
     let from = from.map(|key| order.user.at_newest(&key));
     to = to.map(|key| order.user.at_newest(&key));
@@ -158,7 +158,8 @@ enum Found {
 }
 
 impl Sources {
-    fn open(fs: &dyn FileSystem, db: &Path, id: u32, family: &Family) -> Result<Sources> {
+    fn open(fs: &dyn FileSystem, it: &Invocation, id: u32, family: &Family) -> Result<Sources> {
+        let db = it.source();
         let in_tables = family.version.comparator().clone();
         let order = InternalKeyComparator::new(family.version.time_order().clone());
         let lacking = match family.version.is_stripped() {
@@ -182,7 +183,9 @@ impl Sources {
             tables.push(TableEntries::new(table.iter(&TableReadOptions::default()), lacking));
         }
         let (mut logged, mut deleted) = (Vec::new(), Vec::new());
-        for name in fs.list(db)? {
+        // A follower shows no logs.
+        let names = if it.leads_itself() { fs.list(db)? } else { Vec::new() };
+        for name in names {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
                 && number >= family.log_number
             {

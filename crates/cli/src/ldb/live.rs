@@ -28,7 +28,7 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     no_words(it, "dump_live_files")?;
     let opened = it.open_read_only::<Db>()?;
     let fs = PosixFs::shared();
-    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let manifest = current_manifest(&*fs, it.source()).map_err(failure)?;
     out.text(&format!("Manifest File\n{RULE}{}\n", manifest.display()));
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     state.print(false, out);

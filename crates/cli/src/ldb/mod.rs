@@ -157,6 +157,7 @@ const COMMON_VALUES: &[&str] = &[
     "blob_file_starting_level",
     "prepopulate_blob_cache",
     "secondary_path",
+    "leader_path",
     "env_uri",
     "fs_uri",
 ];
@@ -292,6 +293,7 @@ pub fn usage() -> String {
          Options of the database (taken from its OPTIONS file if there is one):\n\
          \x20 --create_if_missing, --try_load_options=<bool>, --ignore_unknown_options,\n\
          \x20 --secondary_path=<path>, to read while another process writes,\n\
+         \x20 --leader_path=<path>, to follow the database there with files in --db,\n\
          \x20 --disable_consistency_checks, to read where files of a level overlap,\n\
          \x20 --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
          \x20 --compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>, --block_size=<int>,\n\

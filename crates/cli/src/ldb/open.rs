@@ -2,7 +2,7 @@
 //! which the command line's flags override.
 
 use super::manifest::{ManifestState, current_manifest};
-use super::opened::{Handle, Opened};
+use super::opened::{Handle, Opened, Opening};
 use super::{Failure, Invocation};
 use crate::arguments::Arguments;
 use crate::db_bench::codec;
@@ -44,35 +44,68 @@ pub enum Access {
     Write,
 }
 
+/// How a database follows what another process writes.
+#[derive(Clone, Copy)]
+pub enum Follows<'a> {
+    /// As a secondary instance, with its info log in this directory.
+    Secondary(&'a Path),
+    /// As a follower of the database at this path.
+    Follower(&'a Path),
+}
+
+impl Follows<'_> {
+    /// Why there are no secondary instances of databases with `--ttl`: in the words of 7.8.
+    pub const TTL_SECONDARY: &'static str = "Open as secondary is not supported for TTL DB yet.";
+    /// Why there are no followers.
+    pub const TTL_FOLLOWER: &'static str =
+        "Open as secondary or follower is not supported for TTL DB yet.";
+
+    fn open<H: Handle>(self, found: &Found, path: &Path) -> Opening<H> {
+        match self {
+            Follows::Secondary(beside) => H::open_as_secondary(found, path, beside),
+            Follows::Follower(leader) => H::open_as_follower(found, path, leader),
+        }
+    }
+}
+
 impl Invocation {
     /// Opens for reading.
     pub fn open_read_only<H: Handle>(&self) -> Result<Opened<H>, Failure> {
-        self.check_secondary::<H>()?;
+        let follows = self.follows::<H>()?;
         let found = self.options(Access::Read)?;
-        let opened = match self.secondary_path() {
-            Some(beside) => H::open_as_secondary(&found, &self.db, beside),
+        let opened = match follows {
+            Some(follows) => follows.open(&found, &self.db),
             None => H::open_read_only(&found, &self.db),
         };
         self.pick(opened.map_err(text)?, &found)
     }
 
-    /// Where the info log of a secondary instance goes, if the database is to be opened as one.
-    fn secondary_path(&self) -> Option<&Path> {
-        self.arguments.path("secondary_path")
+    /// How another process is to be followed, if it is.
+    fn follows<H: Handle>(&self) -> Result<Option<Follows<'_>>, Failure> {
+        let paths = (self.arguments.path("secondary_path"), self.arguments.path("leader_path"));
+        match paths {
+            (None, None) => Ok(None),
+            (Some(_), _) if !H::CAN_FOLLOW => Err(Follows::TTL_SECONDARY.into()),
+            (_, Some(_)) if !H::CAN_FOLLOW => Err(Follows::TTL_FOLLOWER.into()),
+            (Some(_), Some(_)) => Err("Cannot provide both secondary and leader paths".into()),
+            (Some(beside), None) => Ok(Some(Follows::Secondary(beside))),
+            (None, Some(leader)) => Ok(Some(Follows::Follower(leader))),
+        }
     }
 
-    /// Refuses a secondary instance of a handle that has none.
-    fn check_secondary<H: Handle>(&self) -> Result<(), Failure> {
-        match self.secondary_path() {
-            Some(_) => H::NO_SECONDARY.map_or(Ok(()), |why| Err(why.into())),
-            None => Ok(()),
-        }
+    /// The directory of the database's MANIFEST and OPTIONS: that of the leader of a follower.
+    pub fn source(&self) -> &Path {
+        self.arguments.path("leader_path").unwrap_or(&self.db)
+    }
+
+    /// It is no follower.
+    pub fn leads_itself(&self) -> bool {
+        !self.arguments.has("leader_path")
     }
 
     /// Opens for writing; creates the database if `--create_if_missing` was given.
     pub fn open<H: Handle>(&self) -> Result<Opened<H>, Failure> {
-        self.check_secondary::<H>()?;
-        let access = if self.secondary_path().is_some() { Access::Read } else { Access::Write };
+        let access = if self.follows::<H>()?.is_some() { Access::Read } else { Access::Write };
         self.open_found(&self.options(access)?)
     }
 
@@ -82,14 +115,14 @@ impl Invocation {
         if self.arguments.flag("create_if_missing") {
             return Ok(());
         }
-        current_manifest(&*PosixFs::shared(), &self.db).map(drop).map_err(text)
+        current_manifest(&*PosixFs::shared(), self.source()).map(drop).map_err(text)
     }
 
-    /// Opens for writing with options that were found before. A secondary instance refuses writes
-    /// itself.
+    /// Opens for writing with options that were found before. A database that follows another one
+    /// refuses writes itself.
     pub fn open_found<H: Handle>(&self, found: &Found) -> Result<Opened<H>, Failure> {
-        let opened = match self.secondary_path() {
-            Some(beside) => H::open_as_secondary(found, &self.db, beside),
+        let opened = match self.follows::<H>()? {
+            Some(follows) => follows.open(found, &self.db),
             None => H::open(found, &self.db),
         };
         self.pick(opened.map_err(text)?, found)
@@ -125,7 +158,7 @@ impl Invocation {
         }
         found.db.file_system = Arc::clone(&self.fs);
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
-        let names = match Db::list_column_families(&found.db, &self.db) {
+        let names = match Db::list_column_families(&found.db, self.source()) {
             Ok(names) => names,
             // No database, or none yet: the open reports that, or creates it.
             Err(_) => vec!["default".to_string()],
@@ -190,8 +223,8 @@ impl Invocation {
 
     /// The newest OPTIONS file, if there is one.
     fn load_latest(&self, access: Access) -> Result<Option<LoadedOptions>, Failure> {
-        let fs = PosixFs::shared();
-        if !fs.exists(&self.db).map_err(text)? {
+        let (fs, source) = (PosixFs::shared(), self.source());
+        if !fs.exists(source).map_err(text)? {
             return Ok(None);
         }
         let rules = FileRules {
@@ -202,8 +235,8 @@ impl Invocation {
             for_reading: access == Access::Read,
         };
         let loaded = match self.arguments.flag("ttl") {
-            true => DbWithTtl::load_latest_options(&*fs, &self.db, rules),
-            false => load_latest_options(&*fs, &self.db, rules),
+            true => DbWithTtl::load_latest_options(&*fs, source, rules),
+            false => load_latest_options(&*fs, source, rules),
         };
         let loaded = loaded.map_err(text)?;
         let comparator = |loaded: &LoadedOptions| {

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::open::{Found, text as failure};
+use super::open::{Follows, Found, text as failure};
 use super::{Failure, Invocation};
 use crate::text::{show, show_columns};
 use pumice::{
@@ -23,8 +23,8 @@ pub type Entry<'a> = (&'a [u8], &'a [u8], Option<i32>);
 
 /// A handle that commands open.
 pub trait Handle: Store {
-    /// Why there are no secondary instances; None if there are.
-    const NO_SECONDARY: Option<&'static str>;
+    /// It can follow what another process writes.
+    const CAN_FOLLOW: bool;
 
     /// Opens for writing.
     fn open(found: &Found, path: &Path) -> Opening<Self>;
@@ -32,6 +32,8 @@ pub trait Handle: Store {
     fn open_read_only(found: &Found, path: &Path) -> Opening<Self>;
     /// Opens as a secondary instance with its info log in `beside`.
     fn open_as_secondary(found: &Found, path: &Path, beside: &Path) -> Opening<Self>;
+    /// Opens as a follower of the database at `leader`.
+    fn open_as_follower(found: &Found, path: &Path, leader: &Path) -> Opening<Self>;
     /// The database. Through it values of a database with `--ttl` have their times.
     fn db(&self) -> &Db;
     /// The timestamp of the key that `cursor` is on; empty if there is none.
@@ -43,7 +45,7 @@ pub trait Handle: Store {
 }
 
 impl Handle for Db {
-    const NO_SECONDARY: Option<&'static str> = None;
+    const CAN_FOLLOW: bool = true;
 
     fn open(found: &Found, path: &Path) -> Opening<Db> {
         Db::open_cf(&found.db, path, &found.families)
@@ -53,6 +55,9 @@ impl Handle for Db {
     }
     fn open_as_secondary(found: &Found, path: &Path, beside: &Path) -> Opening<Db> {
         Db::open_as_secondary(&found.db, path, beside, &found.families)
+    }
+    fn open_as_follower(found: &Found, path: &Path, leader: &Path) -> Opening<Db> {
+        Db::open_as_follower(&found.db, path, leader, &found.families)
     }
     fn db(&self) -> &Db {
         self
@@ -68,10 +73,8 @@ impl Handle for Db {
     }
 }
 
-const TTL_SECONDARY: &str = "Open as secondary is not supported for TTL DB yet.";
-
 impl Handle for DbWithTtl {
-    const NO_SECONDARY: Option<&'static str> = Some(TTL_SECONDARY);
+    const CAN_FOLLOW: bool = false;
 
     /// Values live forever, as in RocksDB's ldb.
     fn open(found: &Found, path: &Path) -> Opening<DbWithTtl> {
@@ -82,7 +85,10 @@ impl Handle for DbWithTtl {
         DbWithTtl::open_read_only(&found.db, path, &found.families, false)
     }
     fn open_as_secondary(_: &Found, _: &Path, _: &Path) -> Opening<DbWithTtl> {
-        Err(Error::not_supported(TTL_SECONDARY))
+        Err(Error::not_supported(Follows::TTL_SECONDARY))
+    }
+    fn open_as_follower(_: &Found, _: &Path, _: &Path) -> Opening<DbWithTtl> {
+        Err(Error::not_supported(Follows::TTL_FOLLOWER))
     }
     fn db(&self) -> &Db {
         DbWithTtl::db(self)

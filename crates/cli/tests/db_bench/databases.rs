@@ -117,6 +117,31 @@ fn a_secondary_reads_and_writes_nothing() {
 
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
+fn a_follower_reads_what_its_leader_has_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    db_bench(dir.path(), "--db=there --num=300 --benchmarks=fillseq,flush").good();
+    let names = |at: &str, end: &str| {
+        let files = std::fs::read_dir(dir.path().join(at)).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name.ends_with(end)).collect();
+        names.sort();
+        names
+    };
+    let before = names("there", "");
+    let flags = "--db=own --leader_path=there --open_as_follower --num=300";
+    let out = db_bench(dir.path(), &format!("{flags} --benchmarks=readrandom")).good();
+    assert!(result(&out, "readrandom").ends_with("(300 of 300 found)"), "{out}");
+    assert_eq!(names("own", ".sst"), names("there", ".sst"));
+    let refused = db_bench(dir.path(), &format!("{flags} --benchmarks=overwrite")).bad();
+    assert!(refused.contains("Not supported operation in secondary mode."), "{refused}");
+    let nobody = flags.replace("there", "nobody");
+    let refused = db_bench(dir.path(), &format!("{nobody} --benchmarks=readrandom")).bad();
+    assert!(refused.contains("open error: ") && refused.contains("nobody"), "{refused}");
+    assert_eq!(names("there", ""), before);
+}
+
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn fills_overwrite_delete_ranges_and_vary_their_values() {
     let dir = tempfile::tempdir().unwrap();
     let ranges = "--writes_before_delete_range=100 --writes_per_range_tombstone=100 \

@@ -10,6 +10,7 @@ mod arguments;
 mod blobs;
 mod compact;
 mod entities;
+mod follower;
 mod names;
 mod orders;
 mod overlap;

@@ -86,7 +86,7 @@ use crate::version::family::{CfData, ColumnFamily};
 /// | settings | [`Db::set_options`], [`Db::set_db_options`], [`Db::options`] |
 /// | looking in | [`Db::property`], [`Db::statistics`], [`Db::live_files_metadata`] |
 /// | checks and errors | [`Db::verify_checksum`], [`Db::background_error`], [`Db::resume`] |
-/// | following | [`Db::get_updates_since`], [`Db::open_as_secondary`] |
+/// | following | [`Db::get_updates_since`], [`Db::open_as_secondary`], [`Db::open_as_follower`] |
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,

@@ -7,6 +7,7 @@ mod background_api;
 pub(crate) mod builder;
 mod calls;
 pub(crate) mod file_api;
+mod follower_api;
 pub(crate) mod forms;
 mod ingest_api;
 pub(crate) mod multi_scan;

@@ -44,7 +44,8 @@ impl Db {
     }
 
     /// Reads what the primary has written since the last call, on a database that was opened by
-    /// [`Db::open_as_secondary`]. When the call returns, readers see all of it at once, and never
+    /// [`Db::open_as_secondary`], or what the leader has flushed since, on one that was opened by
+    /// [`Db::open_as_follower`]. When the call returns, readers see all of it at once, and never
     /// less than before. The cost depends on what was written, not on the size of the database.
     ///
     /// A write that the primary has not finished is no error: a later call sees it.

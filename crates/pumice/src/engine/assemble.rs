@@ -25,6 +25,7 @@ use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::{LogSettings, Wals};
 use crate::engine::life::Life;
 use crate::engine::open::ColumnFamilyDescriptor;
+use crate::engine::secondary::Following;
 use crate::engine::{DbInner, compaction_tuning};
 use crate::lock_order;
 use crate::log_tail::log_history::LogHistory;
@@ -146,6 +147,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             read_only: !a.mode.writes(),
             two_phase: a.mode == Mode::TwoPhase,
             secondary: a.mode.is_guest(),
+            leader: a.mode.leader().cloned(),
             db_id: a.db_id,
             session_id,
             lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
@@ -162,7 +164,7 @@ fn new_life(mark: Mark, runs_code: bool) -> Life {
         mark,
         runs_code: AtomicBool::new(runs_code),
         me: OnceLock::new(),
-        follower: Mutex::ranked(&lock_order::FOLLOWER, None),
+        following: Mutex::ranked(&lock_order::FOLLOWING, Following::default()),
         staged: Mutex::default(),
     }
 }

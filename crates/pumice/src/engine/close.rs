@@ -211,6 +211,7 @@ impl DbInner {
             || state.tasks.regulating
             || state.tasks.expiry.waiting
             || state.tasks.dumping
+            || state.tasks.following
             || state.jobs.running_deletions > 0
             || state.jobs.running_ingestions > 0
             || state.errors.is_resuming()
@@ -229,7 +230,7 @@ impl DbInner {
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
         self.end_jobs();
         self.await_jobs();
-        if !self.dir.read_only {
+        if self.dir.owns_files() {
             let deleted = self.let_go(result);
             let _inside = self.life.mark.enter_job(); // Others wait for this close.
             self.notify_deleted(&deleted);

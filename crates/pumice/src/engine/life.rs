@@ -12,7 +12,7 @@ use pumice_port::sync::Mutex;
 
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
-use crate::engine::secondary::Follower;
+use crate::engine::secondary::Following;
 use crate::engine::staged_ingestion::StagedIngestions;
 use crate::options::requests::{CancelFlag, WriteOptions};
 use crate::state::DbState;
@@ -37,8 +37,8 @@ pub(crate) struct Life {
     /// Calls that abort all compactions, less those that let them run: none runs if there are any.
     /// Changed under the state lock.
     pub compaction_aborts: AtomicU64,
-    /// How far a secondary has read what its primary writes.
-    pub follower: Mutex<Option<Follower>>,
+    /// How a secondary or a follower reads what another process writes.
+    pub following: Mutex<Following>,
     /// Prepared ingestions, until they are committed; the close discards them. No other lock is
     /// taken under it.
     pub staged: Mutex<StagedIngestions>,

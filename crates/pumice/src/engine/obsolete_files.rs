@@ -152,7 +152,7 @@ impl DbInner {
     /// As `delete_obsolete_files`; returns the events to report once nothing is held.
     pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
         let mut deleted = Vec::new();
-        if self.dir.read_only {
+        if !self.dir.owns_files() {
             return deleted;
         }
         // Held to the end: once the database is closed, its files belong to the next opener.

@@ -21,7 +21,7 @@ use crate::callbacks::{Mark, mark_code, mark_db_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::found_files::WholeFiles;
 use crate::engine::recovery::Recovered;
-use crate::engine::{DbInner, compaction_tuning, found_files, secondary, two_phase};
+use crate::engine::{DbInner, compaction_tuning, follower, found_files, secondary, two_phase};
 use crate::options::{ColumnFamilyOptions, DbOptions, check_together};
 use crate::recovery::best_efforts;
 use crate::recovery::consistent_read::{Stamp, read_settled};
@@ -36,6 +36,7 @@ use crate::state::parts::Directory;
 use crate::stats::ContainedLogger;
 use crate::trace::{Traces, trace_files};
 use crate::version::family::ColumnFamily;
+use crate::version::identity::identity;
 
 /// Name of the column family that every database has.
 ///
@@ -100,13 +101,11 @@ pub(crate) fn open(
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     let traces = &Arc::new(Traces::new(mark));
     activity::during(IoActivity::DbOpen, || match mode {
-        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } | Mode::Worker { .. } => {
-            open_once(&options, path, &descriptors, mode, (mark, traces), None)
-        }
         // Another process may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
             open_once(&options, path, &descriptors, mode, (mark, traces), Some(stamp))
         }),
+        _ => open_once(&options, path, &descriptors, mode, (mark, traces), None),
     })
 }
 
@@ -122,8 +121,9 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
     let asked = descriptors;
+    let source = mode.leader().map_or(path, |leader| &leader.path);
     let (mut recovered, descriptors) = match exists {
-        true => recovered_families(options, path, &wal_dir, asked, (mode, mark))?,
+        true => recovered_families(options, source, &wal_dir, asked, (mode, mark))?,
         false => (nothing_yet(asked), asked.to_vec()),
     };
     if !options.create_missing_column_families
@@ -132,7 +132,7 @@ fn open_once(
     {
         return Err(not_found(&unknown.name));
     }
-    let db_id = crate::version::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
+    let db_id = identity(&*fs, source, recovered.db_id.as_deref(), exists)?;
     let info_log = open_info_log(options, &fs, path, mode)?;
     let losses = std::mem::take(&mut recovered.losses);
     let inner = assemble(Assembly {
@@ -164,6 +164,7 @@ fn open_once(
             db.start_read_only(error_if_wal_exists, until, stamp)?;
         }
         Mode::Secondary { .. } => secondary::start(&db)?,
+        Mode::Follower(_) => follower::begin(&db)?,
         // It reads the files of one version only.
         Mode::Worker { .. } => {}
     }
@@ -171,11 +172,17 @@ fn open_once(
         check_direct(options, path)?;
     }
     let handles = handles(&db, asked)?;
+    start_tasks(&db, mode)?;
+    Ok((db, handles))
+}
+
+/// The open has succeeded: starts what keeps the lock of the directory.
+fn start_tasks(db: &Arc<DbInner>, mode: Mode<'_>) -> Result<()> {
     if mode.writes() {
         db.reports.begin_history();
         db.watch_dumps(&mut db.state.lock());
     }
-    Ok((db, handles))
+    if mode.leader().is_some() { follower::start(db) } else { Ok(()) }
 }
 
 /// What the MANIFEST has, and the descriptors of the families that are opened: those asked for, and
@@ -388,6 +395,10 @@ fn recover(
             )));
         }
     }
+    if let Mode::Follower(_) = mode {
+        // Tables are checked when they are taken, and there are no logs.
+        return Ok(recovered);
+    }
     // A torn MANIFEST is trusted only if the tables agree with it.
     if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
         found_files::check_tables(fs, &dirs, &recovered)?;
@@ -409,7 +420,7 @@ fn open_info_log(
         (Some(log), _) => return Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => return Ok(None),
         (None, Mode::Secondary { path } | Mode::Worker { path }) => path,
-        (None, Mode::ReadWrite | Mode::TwoPhase) => path,
+        (None, Mode::ReadWrite | Mode::TwoPhase | Mode::Follower(_)) => path,
     };
     let log = crate::stats::InfoLog::open(Arc::clone(fs), place, &options.info_log_settings())?;
     Ok(Some(Arc::new(log)))

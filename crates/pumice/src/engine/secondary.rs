@@ -1,21 +1,24 @@
-//! A database that follows one of another process (RocksDB's secondary instance): reads what that
-//! process, the primary, has written, and writes nothing but its own info log.
+//! A database that follows one of another process: reads what that process, the primary, has
+//! written, and changes nothing of it. As a secondary it reads the primary's logs and tables where
+//! they are. As a follower (`follower`) it reads no logs, and has the primary's tables in a
+//! directory of its own (`own_files`).
 //!
 //! A catch-up reads what is new in the MANIFEST, then in the logs, and opens the new tables. All of
 //! that stays invisible to readers at first: entries added to their memtables are above the
 //! sequence number that they read at. If CURRENT and the MANIFEST have not changed since the start,
-//! everything is consistent and is published at once; otherwise it continues from there.
+//! everything is consistent and is published at once; otherwise it continues from there. Without
+//! logs everything is of the moment of the last edit that was read, whatever came since.
 //!
 //! Invariants: (1) readers see the primary's database at one moment, across column families; (2)
 //! that moment never moves back; (3) a catch-up that fails changes nothing for readers; (4) readers
 //! of a super version from before a catch-up do not read at a sequence number from after it, for
 //! which that super version lacks tables and logs: the counter of ingested files tells them.
 //!
-//! When the follower loses its place (CURRENT names another MANIFEST, the primary reuses the
+//! When it loses its place (CURRENT names another MANIFEST, the primary reuses the
 //! sequence numbers of refused writes, something is damaged), everything is read again, reusing the
 //! open tables.
 //!
-//! Thread safety: `Life::follower` is held through a catch-up; it comes before the state lock.
+//! Thread safety: `Life::following` is held through a catch-up; it comes before the state lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::PreparedSections;
 use crate::engine::DbInner;
 use crate::engine::found_files::{check_blob_file, check_length};
+use crate::engine::own_files::OwnFiles;
 use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink, TimestampSizes};
 use crate::recovery::consistent_read::{Stamp, read_settled};
@@ -41,8 +45,16 @@ use crate::stats::listener::FlushReason;
 use crate::version::charges::charge_metadata;
 use crate::version::family::{CfData, new_memtable};
 
-/// How far the primary has been followed. See the module head.
-pub(crate) struct Follower {
+/// How the primary is followed. See the module head.
+#[derive(Default)]
+pub(crate) struct Following {
+    /// None before the first catch-up, and after one that could not begin.
+    place: Option<Place>,
+    pub own: OwnFiles,
+}
+
+/// How far the primary has been followed.
+struct Place {
     tail: ManifestTail,
     logs: LogFollower,
     order: Order,
@@ -174,59 +186,75 @@ pub(crate) fn start(db: &DbInner) -> Result<()> {
     catch_up(db)
 }
 
-/// Reads what the primary has written by now. Suspends.
+/// Reads what the primary has written by now, again while it changes its files. Suspends.
 ///
 /// # Errors
 /// NotSupported if this is no secondary; ShutdownInProgress; TryAgain if the primary changes its
 /// files all the time; I/O; Corruption.
 pub(crate) fn catch_up(db: &DbInner) -> Result<()> {
+    caught_up(db, |following| {
+        read_settled(&*db.dir.fs, db.dir.source(), |stamp| follow(db, following, stamp))
+    })
+}
+
+/// As [`catch_up`], without trying again: files that the primary has deleted meanwhile are errors.
+///
+/// # Errors
+/// As [`catch_up`]; NotFound.
+pub(crate) fn try_once(db: &DbInner) -> Result<()> {
+    caught_up(db, |following| follow(db, following, Stamp::of(&*db.dir.fs, db.dir.source())))
+}
+
+fn caught_up(db: &DbInner, read: impl FnOnce(&mut Following) -> Result<()>) -> Result<()> {
     db.life.check_caller()?;
     if !db.dir.secondary {
         return Err(Error::not_supported("Supported only by secondary instance"));
     }
-    let mut follower = db.life.follower.lock();
+    let mut following = db.life.following.lock();
     if db.life.closing.load(Ordering::Acquire) {
         return Err(Error::shutdown("the database is closing"));
     }
-    read_settled(&*db.dir.fs, &db.dir.path, |stamp| follow(db, &mut follower, stamp))?;
+    let done = read(&mut following);
+    drop(following);
+    db.delete_obsolete_files();
     let last = db.last_sequence.load(Ordering::Acquire);
-    db.reports.info(format_args!("Last sequence is {last}"));
-    Ok(())
+    done.inspect(|()| db.reports.info(format_args!("Last sequence is {last}")))
 }
 
 /// One attempt, which continues from the last one if possible.
-fn follow(db: &DbInner, slot: &mut Option<Follower>, stamp: Stamp) -> Result<()> {
-    let follower = slot.take().filter(|f| f.tail.is_current(&*db.dir.fs, &db.dir.path));
-    let mut is_new = follower.is_none();
-    let mut follower = follower.map_or_else(|| Follower::begin(db), Ok)?;
+fn follow(db: &DbInner, following: &mut Following, stamp: Stamp) -> Result<()> {
+    let Following { place: slot, own } = following;
+    let place = slot.take().filter(|place| place.tail.is_current(&*db.dir.fs, db.dir.source()));
+    let mut is_new = place.is_none();
+    let mut place = place.map_or_else(|| Place::begin(db), Ok)?;
     loop {
-        match follower.advance(db, stamp) {
+        match place.advance(db, own, stamp) {
             Err(error) if !is_behind(&error) && is_new => return Err(error),
             Err(error) if !is_behind(&error) => {
                 db.reports.info(format_args!("reading everything again: {error}"));
-                (follower, is_new) = (Follower::begin(db)?, true);
+                (place, is_new) = (Place::begin(db)?, true);
             }
             advanced => {
-                *slot = Some(follower);
+                *slot = Some(place);
                 return advanced;
             }
         }
     }
 }
 
-impl Follower {
+impl Place {
     /// At the beginning of the current MANIFEST, with empty memtables.
     fn begin(db: &DbInner) -> Result<Self> {
         let (families, known) = {
             let state = db.state.lock();
             let files = state.cfs.values().flat_map(CfState::files);
-            let known = files.map(|file| (file.number, Arc::clone(file))).collect();
+            let known = files.map(|file| (file.number, Arc::downgrade(file))).collect();
             let families: BTreeMap<_, _> =
                 state.cfs.iter().map(|(id, cf)| (*id, Family::of(cf))).collect();
             (families, known)
         };
-        Ok(Follower {
-            tail: ManifestTail::open(&*db.dir.fs, &db.dir.path, known)?,
+        Ok(Place {
+            tail: ManifestTail::open(&*db.dir.fs, db.dir.source(), known)?,
             logs: LogFollower::new(Arc::clone(&db.dir.fs), db.options().replay_mode()),
             order: Order::new(0, LAST_SEQUENCE_MAX),
             prepared: Prepared { families, log: 0, last_sequence: 0 },
@@ -235,14 +263,22 @@ impl Follower {
         })
     }
 
-    /// Reads what is new and publishes it, if nothing has changed since `stamp`.
-    fn advance(&mut self, db: &DbInner, stamp: Stamp) -> Result<()> {
+    /// Reads what is new and publishes it, if nothing has changed since `stamp` that logs depend
+    /// on.
+    fn advance(&mut self, db: &DbInner, own: &mut OwnFiles, stamp: Stamp) -> Result<()> {
         self.read_manifest(db)?;
+        if let Some(leader) = &db.dir.leader {
+            for family in self.prepared.families.values() {
+                own.take(db, leader, &family.data, &family.version)?;
+            }
+            self.open_new_tables(db)?;
+            return self.publish(db, own);
+        }
         self.open_logs(db)?;
         self.read_logs(db)?;
         self.open_new_tables(db)?;
         stamp.check(&*db.dir.fs, &db.dir.path)?;
-        self.publish(db)
+        self.publish(db, own)
     }
 
     /// Opens the tables that readers do not have yet: the primary may delete them once it no longer
@@ -284,7 +320,7 @@ impl Follower {
     }
 
     /// Makes everything that was prepared visible to readers, at once.
-    fn publish(&mut self, db: &DbInner) -> Result<()> {
+    fn publish(&mut self, db: &DbInner, own: &mut OwnFiles) -> Result<()> {
         let prepared = &mut self.prepared;
         let mut state = db.state.lock();
         let shown = db.last_sequence.load(Ordering::Acquire);
@@ -298,8 +334,10 @@ impl Follower {
         state.max_column_family = self.max_column_family;
         let gone: Vec<u32> =
             state.cfs.keys().copied().filter(|id| !prepared.families.contains_key(id)).collect();
+        let mut before = Vec::new();
         for id in gone {
             if let Some(mut family) = state.cfs.remove(&id) {
+                before.push((Arc::clone(&family.data), Arc::clone(&family.version)));
                 family.mark_dropped();
                 db.publish_families(&state);
             }
@@ -309,6 +347,7 @@ impl Follower {
             if let Some(cf) = state.cfs.get_mut(id).filter(|cf| family.differs(cf)) {
                 // Before the sequence number: see invariant 4.
                 cf.count_ingestion(0);
+                before.push((Arc::clone(&cf.data), Arc::clone(&cf.version)));
                 changed.push(*id);
             }
         }
@@ -321,6 +360,8 @@ impl Follower {
                 db.scheduler().refresh_scores(cf);
             }
         }
+        own.give_up(&db.versions(), &mut state, &before);
+        drop(state);
         Ok(())
     }
 
@@ -337,7 +378,7 @@ impl Follower {
         };
         let versions = self.tail.read_on(&*db.dir.fs, &spec)?;
         if versions.db_id.as_ref().is_some_and(|id| *id != db.dir.db_id) {
-            let text = format!("{}: there is another database now", db.dir.path.display());
+            let text = format!("{}: there is another database now", db.dir.source().display());
             return Err(Error::corruption(text));
         }
         for (id, family) in &self.prepared.families {

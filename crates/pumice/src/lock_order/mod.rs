@@ -51,7 +51,7 @@ pub(crate) static DIRECTORY: LockRank = LockRank::foreground(DIRECTORY_PLACE, "D
 /// The MANIFEST's writer, and the order of version changes. I/O: yes.
 pub(crate) static MANIFEST: LockRank = LockRank::foreground(40, "DbInner::manifest");
 /// How far a secondary has read. I/O: yes.
-pub(crate) static FOLLOWER: LockRank = LockRank::foreground(50, "Life::follower");
+pub(crate) static FOLLOWING: LockRank = LockRank::foreground(50, "Life::following");
 /// Column families, versions, job queues, errors. I/O: no.
 pub(crate) static STATE: LockRank = LockRank::foreground(60, "DbInner::state");
 /// The live logs. I/O: yes.

@@ -230,6 +230,16 @@ option_table! {
         /// The temperature of new logs.
         wal_write_temperature: Temperature = Temperature::Unknown, fixed, newer
             => "temperatures::each_file_is_created_with_the_temperature_of_its_kind";
+        /// Milliseconds between a catch-up of a follower and the next; 0 is taken as 1.
+        follower_refresh_catchup_period_ms: u64 = 10_000, fixed, newer
+            => "followers::it_catches_up_periodically";
+        /// How often a catch-up of a follower is tried before it is given up until the next one; 0:
+        /// it catches up only as it opens and when it is asked.
+        follower_catchup_retry_count: u64 = 10, fixed, newer
+            => "followers::a_catch_up_is_tried_again";
+        /// Milliseconds between two tries.
+        follower_catchup_retry_wait_ms: u64 = 100, fixed, newer
+            => "followers::a_catch_up_is_tried_again";
         /// Bytes read ahead by compactions.
         compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30)
             => "option_rows::compactions_read_ahead";
@@ -374,12 +384,6 @@ option_table! {
         "background_close_inactive_wals": bool = "false", fixed, newer;
         /// MANIFEST compaction depends on max_manifest_file_size alone.
         "max_manifest_space_amp_pct": i32 = "500", mutable, newer;
-        /// Followers are not built; this only tunes them.
-        "follower_refresh_catchup_period_ms": u64 = "10000", fixed, newer;
-        /// See follower_refresh_catchup_period_ms.
-        "follower_catchup_retry_count": u64 = "10", fixed, newer;
-        /// See follower_refresh_catchup_period_ms.
-        "follower_catchup_retry_wait_ms": u64 = "100", fixed, newer;
         /// Prefix seeks follow ReadOptions alone.
         "prefix_seek_opt_in_only": bool = "false", fixed, newer;
         /// Access hint for compaction inputs (removed in RocksDB 10).

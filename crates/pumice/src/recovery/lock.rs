@@ -11,6 +11,7 @@ use pumice_env::{FileLock, FileSystem, create_dir_durably};
 
 use crate::options::DbOptions;
 use crate::recovery::best_efforts;
+use crate::recovery::leader::{Leader, lock_own};
 
 /// How a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(crate) enum Mode<'a> {
         /// Directory of the info log.
         path: &'a Path,
     },
+    /// To follow a database that another process writes, with files of its own.
+    Follower(&'a Leader),
     ReadOnly {
         error_if_wal_exists: bool,
         /// Only batches that end at or before it are seen.
@@ -35,10 +38,15 @@ pub(crate) enum Mode<'a> {
     },
 }
 
-impl Mode<'_> {
+impl<'a> Mode<'a> {
+    /// The database that is followed.
+    pub fn leader(self) -> Option<&'a Leader> {
+        if let Mode::Follower(leader) = self { Some(leader) } else { None }
+    }
+
     /// Another process has the database open, and writes it.
     pub fn is_guest(self) -> bool {
-        matches!(self, Mode::Secondary { .. } | Mode::Worker { .. })
+        matches!(self, Mode::Secondary { .. } | Mode::Worker { .. } | Mode::Follower(_))
     }
 
     /// The database is written to.
@@ -47,13 +55,18 @@ impl Mode<'_> {
     }
 }
 
-/// Takes the lock if the mode writes; returns whether there is a database.
+/// Takes the lock if the mode writes, or that of a follower's own directory; returns whether there
+/// is a database, which is the leader's then.
 pub(crate) fn lock_and_look(
     fs: &dyn FileSystem,
     path: &Path,
     options: &DbOptions,
     mode: Mode<'_>,
 ) -> Result<(Option<Box<dyn FileLock>>, bool)> {
+    if let Mode::Follower(leader) = mode {
+        let exists = look(fs, &leader.path, options, mode)?;
+        return Ok((Some(lock_own(fs, path, options)?), exists));
+    }
     let exists = look(fs, path, options, mode)?;
     if !mode.writes() {
         return Ok((None, exists));

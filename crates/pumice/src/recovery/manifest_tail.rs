@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::Weak;
 
 use pumice_base::{FileNumber, Result};
 use pumice_env::{FileSystem, filename};
@@ -35,7 +35,7 @@ impl ManifestTail {
     pub fn open(
         fs: &dyn FileSystem,
         dir: &Path,
-        known: BTreeMap<FileNumber, Arc<FileMetaData>>,
+        known: BTreeMap<FileNumber, Weak<FileMetaData>>,
     ) -> Result<Self> {
         let number = current_manifest(fs, dir)?;
         let path = filename::manifest_file(dir, number);

@@ -4,6 +4,7 @@
 pub(crate) mod best_efforts;
 pub(crate) mod consistent_read;
 pub(crate) mod destroy;
+pub(crate) mod leader;
 pub(crate) mod lock;
 pub(crate) mod manifest_reader;
 pub(crate) mod manifest_tail;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
@@ -137,8 +137,8 @@ pub(crate) struct ManifestReplay {
     max_family: u32,
     db_id: Option<String>,
     group: Vec<VersionEdit>,
-    /// Files that may be open already, by number.
-    known: BTreeMap<FileNumber, Arc<FileMetaData>>,
+    /// Files that may be open already, by number; it keeps none of them open.
+    known: BTreeMap<FileNumber, Weak<FileMetaData>>,
 }
 
 /// The number of the MANIFEST that CURRENT names.
@@ -235,7 +235,10 @@ impl Family {
     fn build(&mut self, id: u32, spec: &FamilySpec<'_>) -> Result<Option<RecoveredFamily>> {
         let version = match self.built.take() {
             Some(built) if self.edits.is_empty() => built,
-            Some(built) => self.build_on(built, false)?,
+            Some(built) => {
+                self.share_files(&built);
+                self.build_on(built, false)?
+            }
             None => match spec(id, &self.name, self.recorded())? {
                 Some(shape) => self.build_first(shape)?,
                 None => return Ok(None),
@@ -302,6 +305,17 @@ impl Family {
         self.build_on(Version::of_family(&comparator, stripped, levels), may_overlap)
     }
 
+    /// A file that moves keeps its object, and with it the table that it keeps open.
+    fn share_files(&mut self, built: &Version) {
+        for (_, file) in self.edits.iter_mut().flat_map(|edit| &mut edit.new_files) {
+            if let Some((_, known)) = built.find_by_number(file.number)
+                && is_same(known, file)
+            {
+                *file = Arc::clone(known);
+            }
+        }
+    }
+
     fn build_on(&mut self, base: Arc<Version>, may_overlap: bool) -> Result<Arc<Version>> {
         let mut builder = VersionBuilder::new(base).may_overlap(may_overlap);
         for edit in std::mem::take(&mut self.edits) {
@@ -314,7 +328,7 @@ impl Family {
 impl ManifestReplay {
     /// Before the first edit. If a MANIFEST names a file of `known` with the same metadata, that
     /// object is used, and with it the table that it keeps open.
-    pub fn new(known: BTreeMap<FileNumber, Arc<FileMetaData>>) -> Self {
+    pub fn new(known: BTreeMap<FileNumber, Weak<FileMetaData>>) -> Self {
         let families = BTreeMap::from([(0, Family::new("default"))]);
         ManifestReplay { families, known, ..ManifestReplay::default() }
     }
@@ -387,8 +401,8 @@ impl ManifestReplay {
 
     fn apply(&mut self, mut edit: VersionEdit) -> Result<()> {
         for (_, file) in &mut edit.new_files {
-            match self.known.get(&file.number) {
-                Some(known) if is_same(known, file) => *file = Arc::clone(known),
+            match self.known.get(&file.number).and_then(Weak::upgrade) {
+                Some(known) if is_same(&known, file) => *file = known,
                 _ => {}
             }
         }

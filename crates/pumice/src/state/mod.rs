@@ -149,6 +149,8 @@ pub(crate) struct Tasks {
     pub regulating: bool,
     /// The task that dumps reports into the info log exists.
     pub dumping: bool,
+    /// The task that lets a follower catch up exists.
+    pub following: bool,
     pub expiry: ExpiryWatch,
 }
 

@@ -29,6 +29,7 @@ use crate::log_tail::log_history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
 use crate::options::requests::WriteOptions;
 use crate::options::{Bell, DbOptions};
+use crate::recovery::leader::Leader;
 use crate::state::CfMap;
 use crate::state::lanes::Lanes;
 use crate::state::regulator::Regulator;
@@ -47,6 +48,8 @@ pub(crate) struct Directory {
     pub two_phase: bool,
     /// Another process writes, and this one follows. Then it is also `read_only`.
     pub secondary: bool,
+    /// What a follower follows. Its tables are its own, in directories of its own.
+    pub leader: Option<Leader>,
     pub db_id: String,
     pub session_id: String,
     /// Taken by the close.
@@ -180,6 +183,16 @@ impl Logs {
 }
 
 impl Directory {
+    /// The directory of CURRENT and the MANIFEST.
+    pub fn source(&self) -> &Path {
+        self.leader.as_ref().map_or(&self.path, |leader| &leader.path)
+    }
+
+    /// The files in its directories are its own, to be deleted once nothing needs them.
+    pub fn owns_files(&self) -> bool {
+        !self.read_only || self.leader.is_some()
+    }
+
     /// Refuses operations that a database opened for reading cannot do.
     pub fn check_writable(&self) -> Result<()> {
         match (self.read_only, self.secondary) {

@@ -88,7 +88,7 @@ impl Engine for Fjall {
     }
 
     fn open(&self, path: &Path, _: Option<&Path>, access: Access<'_>) -> Result<FjallDb> {
-        if let Access::Secondary(_) = access {
+        if let Access::Secondary(_) | Access::Follower(_) = access {
             return Err("this engine has no secondary instances".into());
         }
         let cache = u64::try_from(self.flags.cache_size).unwrap_or(0);

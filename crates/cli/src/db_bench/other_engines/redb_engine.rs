@@ -57,7 +57,7 @@ impl Engine for Redb {
     }
 
     fn open(&self, path: &Path, _: Option<&Path>, access: Access<'_>) -> Result<RedbDb> {
-        if let Access::Secondary(_) = access {
+        if let Access::Secondary(_) | Access::Follower(_) = access {
             return Err("this engine has no secondary instances".into());
         }
         let mut builder = Database::builder();

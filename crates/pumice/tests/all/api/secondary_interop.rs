@@ -119,6 +119,45 @@ fn pumice_follows_what_rocksdb_writes() {
     }
 }
 
+/// A follower shows of each family what RocksDB has flushed, whatever is in the log.
+#[pumice_test_macros::test]
+fn a_follower_shows_what_rocksdb_has_flushed() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = Peer::load(library).unwrap();
+    let (dir, own) = (Scratch::new("leads"), Scratch::new("follows"));
+    let their = their_options(&peer, "");
+    let families = NAMES.map(|name| (name, &their));
+    let (leader, theirs) = pumice_peer::Db::open_cf(&their, &dir.0, &families, false).unwrap();
+    let options = our_options();
+    let (follower, cfs) =
+        Db::open_as_follower(&options.db, &own.0, &dir.0, &our_families(&options)).unwrap();
+    let write = pumice_peer::WriteOptions::new(&peer, &WriteSettings::default());
+    let mut flushed = [Contents::new(), Contents::new()];
+    for round in 0..30 {
+        let mut batch = pumice_peer::WriteBatch::new(&peer);
+        for (cf, [begin, end], puts) in changes(round) {
+            batch.delete_range(&theirs[cf], &begin, &end);
+            let value = value_of(round);
+            puts.iter().for_each(|key| batch.put(&theirs[cf], key, value.as_bytes()));
+        }
+        leader.write(&write, &batch).unwrap();
+        for (at, cf) in theirs.iter().enumerate() {
+            match round % 6 {
+                2 => leader.flush(cf).unwrap(),
+                3 if at == 1 => leader.flush(cf).unwrap(),
+                5 => leader.compact_range(cf, None, None, &CompactRangeSettings::default()),
+                _ => continue,
+            }
+            flushed[at] = contents_of_theirs(&peer, &leader, cf);
+        }
+        follower.try_catch_up_with_primary().unwrap();
+        for (mine, expected) in cfs.iter().zip(&flushed) {
+            assert_eq!(contents_of_ours(&follower, mine), *expected, "round {round}");
+        }
+    }
+    follower.close().unwrap();
+}
+
 /// After a flush a RocksDB secondary's memtables hide the tables until a record of the same family
 /// arrives, also with a RocksDB primary. So each family gets a record here.
 #[pumice_test_macros::test]

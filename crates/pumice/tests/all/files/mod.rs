@@ -10,6 +10,7 @@ mod direct;
 mod directories;
 mod exports;
 mod file_checksums;
+mod followers;
 mod full_disk;
 mod ingest;
 mod lost_current;

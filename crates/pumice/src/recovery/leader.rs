@@ -76,7 +76,8 @@ pub(crate) fn lock_own(
     let has = |wanted: &[FileType]| {
         names.iter().any(|name| filename::parse(name).is_some_and(|(_, it)| wanted.contains(&it)))
     };
-    if has(&[FileType::Current, FileType::Descriptor, FileType::Wal]) {
+    // Of a database that lost the others, too: a repair may still save it.
+    if has(&[FileType::Current, FileType::Descriptor, FileType::Wal, FileType::Options]) {
         return Err(needs_own(dir, "there is a database"));
     }
     if has(&[FileType::Table, FileType::Blob]) && !has(&[FileType::Identity]) {

@@ -282,7 +282,17 @@ fn only_a_directory_of_its_own_will_do() {
     fails("/db/.", "the leader's files are there");
     let other = Db::open(&with, "/other").unwrap();
     fails("/other", "there is a database");
+    other.put("a", "1").unwrap();
+    other.flush().unwrap();
     other.close().unwrap();
+    // What is left of a database is not a follower's either: a repair may save it.
+    for name in names(&fs, "/other") {
+        if ["CURRENT", "MANIFEST", ".log"].iter().any(|part| name.contains(part)) {
+            fs.remove(format!("/other/{name}").as_ref()).unwrap();
+        }
+    }
+    fails("/other", "there is a database");
+    assert_eq!(tables(&fs, "/other").len(), 1);
     fs.create_dir_all("/tables".as_ref()).unwrap();
     let table = format!("/tables/{}", tables(&fs, DIR)[0]);
     fs.link(format!("{DIR}/{}", tables(&fs, DIR)[0]).as_ref(), table.as_ref()).unwrap();

@@ -241,16 +241,7 @@ impl List<'_> {
         self.same("soft_pending_compaction_bytes_limit", soft);
         self.same("hard_pending_compaction_bytes_limit", hard);
         if f.compaction_style == 2 {
-            let megabytes = f.fifo_compaction_max_table_files_size_mb;
-            let fifo = format!(
-                "{{max_table_files_size={};allow_compaction={};max_data_files_size={};\
-                 use_kv_ratio_compaction={};age_for_warm={};}}",
-                megabytes << 20,
-                f.fifo_compaction_allow_compaction,
-                f.fifo_compaction_max_data_files_size_mb << 20,
-                f.fifo_compaction_use_kv_ratio_compaction,
-                f.fifo_age_for_warm
-            );
+            let fifo = fifo_members(f);
             self.add("compaction_style", "compaction_options_fifo", fifo);
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
@@ -456,6 +447,26 @@ pub fn cache_shard_bits(flags: &Flags) -> Result<i32, String> {
         bits @ -1..=19 => Ok(bits),
         bits => Err(format!("cache_numshardbits={bits}: must be in [-1, 19]")),
     }
+}
+
+/// The members of FIFO's options. Those that older engines do not know are in it if they are set.
+fn fifo_members(f: &Flags) -> String {
+    let mut members = format!(
+        "max_table_files_size={};allow_compaction={};",
+        f.fifo_compaction_max_table_files_size_mb << 20,
+        f.fifo_compaction_allow_compaction
+    );
+    if f.fifo_compaction_max_data_files_size_mb > 0 {
+        let bytes = f.fifo_compaction_max_data_files_size_mb << 20;
+        members.push_str(&format!("max_data_files_size={bytes};"));
+    }
+    if f.fifo_compaction_use_kv_ratio_compaction {
+        members.push_str("use_kv_ratio_compaction=true;");
+    }
+    if f.fifo_age_for_warm > 0 {
+        members.push_str(&format!("age_for_warm={};", f.fifo_age_for_warm));
+    }
+    format!("{{{members}}}")
 }
 
 #[cfg(test)]

@@ -393,6 +393,7 @@ fn no_call_is_missing() {
         ("builder", include_str!("../../../src/db/builder.rs")),
         ("calls", include_str!("../../../src/db/calls.rs")),
         ("file_api", include_str!("../../../src/db/file_api.rs")),
+        ("follower_api", include_str!("../../../src/db/follower_api.rs")),
         ("forms", include_str!("../../../src/db/forms/mod.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
         ("multi_scan", include_str!("../../../src/db/multi_scan.rs")),

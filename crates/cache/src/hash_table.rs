@@ -67,14 +67,13 @@ pub(crate) struct HashTable<V> {
     /// Part of `usage`: standalone entries and reservations, which nothing can evict.
     unevictable: AtomicUsize,
     capacity: AtomicUsize,
-    /// What the clock evicts is offered to it.
-    heir: Option<Box<dyn Heir<V>>>,
+    on_eviction: Option<Box<dyn EvictionHandler<V>>>,
 }
 
-/// Who is offered the values that the clock evicts.
-pub(crate) trait Heir<V>: Send + Sync {
+/// Is told of the values that the clock evicts.
+pub(crate) trait EvictionHandler<V>: Send + Sync {
     /// The value was evicted, and nobody else has it.
-    fn offer(&self, key: &CacheKey, value: &V);
+    fn evicted(&self, key: &CacheKey, value: &V);
 }
 
 /// The slots an entry may be in, in probe order.
@@ -105,7 +104,7 @@ impl<V> HashTable<V> {
     pub(crate) fn new(
         capacity: usize,
         entries_max: usize,
-        heir: Option<Box<dyn Heir<V>>>,
+        on_eviction: Option<Box<dyn EvictionHandler<V>>>,
     ) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
         let len = wanted.max(SLOTS_MIN).next_power_of_two();
@@ -118,7 +117,7 @@ impl<V> HashTable<V> {
             usage: CachePadded::new(AtomicUsize::new(0)),
             unevictable: AtomicUsize::new(0),
             capacity: AtomicUsize::new(capacity),
-            heir,
+            on_eviction,
         });
         NonNull::from(Box::leak(table))
     }
@@ -355,9 +354,9 @@ impl<V> HashTable<V> {
 
     /// Removes an entry that the clock chose, and offers it to the secondary cache.
     fn remove_evicted(&self, slot: &Slot<V>) {
-        let Some(heir) = &self.heir else { return self.remove(slot) };
+        let Some(handler) = &self.on_eviction else { return self.remove(slot) };
         let key = slot.key();
-        heir.offer(&key, &self.take_out(slot));
+        handler.evicted(&key, &self.take_out(slot));
     }
 
     /// Drops one pin of a handle, and with it, if it is the last one, the entry and maybe the

@@ -13,7 +13,7 @@ use pumice_port::sync::Mutex;
 
 use crate::admission::Admission;
 use crate::handle::{Handle, Ref};
-use crate::hash_table::{HashTable, Heir};
+use crate::hash_table::{EvictionHandler, HashTable};
 use crate::key::{CacheKey, Priority};
 use crate::memory;
 
@@ -107,16 +107,16 @@ impl<V: Send + Sync + 'static> Cache<V> {
     fn with(
         options: CacheOptions,
         simulation: Option<Box<Simulation>>,
-        secondary: Option<(Arc<CompressedSecondaryCache>, Box<dyn Heir<V>>)>,
+        secondary: Option<(Arc<CompressedSecondaryCache>, Box<dyn EvictionHandler<V>>)>,
     ) -> Arc<Self> {
         let charge = match options.estimated_entry_charge {
             0 if secondary.is_some() => ESTIMATED_WITH_DUMMIES,
             0 => ESTIMATED_ENTRY_CHARGE,
             given => given,
         };
-        let (secondary, heir) = secondary.unzip();
+        let (secondary, on_eviction) = secondary.unzip();
         Arc::new(Cache {
-            table: HashTable::new(options.capacity, options.capacity / charge, heir),
+            table: HashTable::new(options.capacity, options.capacity / charge, on_eviction),
             simulation,
             secondary,
             strict: options.strict_capacity_limit,
@@ -141,8 +141,8 @@ impl<V: Send + Sync + 'static> Cache<V> {
         V: Spill,
     {
         let secondary = Arc::new(CompressedSecondaryCache::new(secondary)?);
-        let heir = Box::new(Spilling::new(Arc::clone(&secondary)));
-        Ok(Self::with(options, None, Some((secondary, heir))))
+        let on_eviction = Box::new(Spilling::new(Arc::clone(&secondary)));
+        Ok(Self::with(options, None, Some((secondary, on_eviction))))
     }
 
     /// The secondary cache, if there is one.

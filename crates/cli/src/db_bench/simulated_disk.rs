@@ -7,8 +7,8 @@
 //! brings to the device, of files that are made here. These are the times and the calls of
 //! RocksDB's SimulatedHybridFileSystem.
 //!
-//! The list is a file with a path a line. It is read at the start, loses the files that are removed
-//! and is written at the end.
+//! The list is a file with a path a line. It is read at the start, gets the files that are made
+//! with the temperature kWarm, loses those that are removed, and is written at the end.
 //!
 //! Thread safety: any thread. What is slow suspends its caller.
 
@@ -16,8 +16,8 @@ use super::flags::Flags;
 use pumice::{FileSystem, RateLimiter, RateLimiterOptions, Result};
 use pumice_env::{
     FileOptions, FileSyncer, FileSystemWrapper, IoKind, IoPriority, RandomAccessFile,
-    RandomAccessFileWrapper, ReadFileOptions, ReadRequest, WritableFile, WritableFileWrapper,
-    write_file,
+    RandomAccessFileWrapper, ReadFileOptions, ReadRequest, Temperature, WritableFile,
+    WritableFileWrapper, write_file,
 };
 use pumice_port::sync::Mutex;
 use pumice_port::thread::sleep;
@@ -132,7 +132,12 @@ impl FileSystemWrapper for SimulatedDisks {
     }
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
         let inner = self.inner.create(path, options)?;
-        if !self.all {
+        if options.temperature == Temperature::Warm
+            && let Some((_, listed)) = &self.list
+        {
+            listed.lock().insert(path.to_string_lossy().into_owned());
+        }
+        if !self.is_slow(path) {
             return Ok(inner);
         }
         let unsynced = Unsynced { bytes: AtomicU64::new(0), disks: Arc::clone(&self.disks) };

@@ -68,6 +68,11 @@ fn the_list_of_slow_files_is_kept() {
     // The compaction removes it.
     db_bench(dir.path(), &format!("{read} --benchmarks=compact")).good();
     assert_eq!(std::fs::read_to_string(&list).unwrap(), "");
+    // What is made warm gets into it.
+    let warm = fill.replace("--db=db", "--db=made --default_write_temperature=kWarm");
+    db_bench(dir.path(), &warm).good();
+    let listed = std::fs::read_to_string(&list).unwrap();
+    assert!(listed.starts_with("made/") && listed.ends_with(".sst\n"), "{listed}");
     let none = "--num=1 --simulate_hdd --simulate_hybrid_hdd_multipliers=0";
     let error = db_bench(dir.path(), none).bad();
     assert_eq!(error.lines().last(), Some("simulate_hybrid_hdd_multipliers must be at least 1"));

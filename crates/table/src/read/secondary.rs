@@ -32,12 +32,12 @@ const BLOCK_BYTES_MAX: usize = u32::MAX as usize;
 
 impl Spill for CachedBlock {
     #[cold]
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, force: bool) {
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache) {
         // One that changed in memory must not get a new checksum.
         if self.kind() == BlockKind::Dummy || !self.is_intact() {
             return;
         }
-        if !force && secondary.is_first(key) {
+        if secondary.is_first(key) {
             perf::count(PerfMetric::CompressedSecCacheInsertDummyCount, 1);
             return;
         }

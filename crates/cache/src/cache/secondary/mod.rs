@@ -31,7 +31,7 @@ use pumice_compress::{CompressionOptions, CompressionType, Compressor, Decompres
 use pumice_port::sync::Mutex;
 
 use super::{Cache, CacheOptions};
-use crate::hash_table::Heir;
+use crate::hash_table::EvictionHandler;
 use crate::key::{CacheKey, Priority};
 use crate::slot::Slot;
 
@@ -277,14 +277,14 @@ fn checksum(key: &CacheKey, bytes: &[u8]) -> u64 {
 
 /// What the entries of a cache must do to go to a secondary cache.
 pub trait Spill {
-    /// The clock evicts the value: offers it to `secondary`; with `force` without a first time.
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, force: bool);
+    /// The clock evicts the value: offers it to `secondary`.
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache);
 }
 
 /// The secondary cache of a cache of `V`s.
 pub(crate) struct Spilling<V> {
     cache: Arc<CompressedSecondaryCache>,
-    spill: fn(&V, &CacheKey, &CompressedSecondaryCache, bool),
+    spill: fn(&V, &CacheKey, &CompressedSecondaryCache),
 }
 
 impl<V: Spill> Spilling<V> {
@@ -293,9 +293,9 @@ impl<V: Spill> Spilling<V> {
     }
 }
 
-impl<V> Heir<V> for Spilling<V> {
-    fn offer(&self, key: &CacheKey, value: &V) {
-        (self.spill)(value, key, &self.cache, false);
+impl<V> EvictionHandler<V> for Spilling<V> {
+    fn evicted(&self, key: &CacheKey, value: &V) {
+        (self.spill)(value, key, &self.cache);
     }
 }
 

@@ -55,15 +55,12 @@ fn follows_the_rules_of_admission() {
             let what = format!("PUMICE_SEED={seed} step {step} key {n}");
             match rng.uniform(8) {
                 0..4 => {
-                    // An eviction; now and then one that skips the first time.
-                    let force = rng.one_in(10);
-                    if !force {
-                        let first = cache.is_first(&key(n));
-                        assert_eq!(first, !model.contains_key(&n), "{what}");
-                        if first {
-                            model.insert(n, None);
-                            continue;
-                        }
+                    // An eviction.
+                    let first = cache.is_first(&key(n));
+                    assert_eq!(first, !model.contains_key(&n), "{what}");
+                    if first {
+                        model.insert(n, None);
+                        continue;
                     }
                     let (kind, bytes) = (rng.uniform(3) as u8, contents(&mut rng));
                     let compress = !rng.one_in(4);
@@ -212,10 +209,10 @@ fn several_tasks_share_it() {
 struct Offered(u64, Arc<AtomicUsize>);
 
 impl Spill for Offered {
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, force: bool) {
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache) {
         assert_eq!(*key, self::key(self.0));
         self.1.fetch_add(1, Relaxed);
-        if force || !secondary.is_first(key) {
+        if !secondary.is_first(key) {
             secondary.insert(key, 0, &fixed(self.0), true).unwrap();
         }
     }

@@ -8,16 +8,14 @@
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use super::{OWN, tables};
-use crate::common::{DIR, key, options};
-use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, MemFs, Options, WriteBatch,
-};
+use crate::common::{DIR, options};
+use crate::files::secondary::drawn::{CLOCK, Contents, NAMES, clock_of, draw};
+use pumice::{ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, MemFs, Options};
 use pumice_base::random::Rng;
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
@@ -25,10 +23,6 @@ use pumice_testkit::seed;
 
 const SEEDS: u64 = 40;
 const CHANGES: u64 = 120;
-const CLOCK: &str = "clock";
-const NAMES: [&str; 2] = ["default", "other"];
-
-type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct World {
     options: Options,
@@ -46,27 +40,7 @@ fn families(world: &World) -> [ColumnFamilyDescriptor; 2] {
 /// Applies one drawn change to the model and to the database.
 fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
     let mut next = world.history.lock().last().unwrap().clone();
-    let mut batch = WriteBatch::new();
-    for (cf, model) in cfs.iter().zip(&mut next) {
-        let k = rng.uniform(40) as usize;
-        match rng.uniform(8) {
-            0 => {
-                batch.delete_cf(cf, key(k));
-                model.remove(&key(k));
-            }
-            1 => {
-                batch.delete_range_cf(cf, key(k), key(k + 5));
-                model.retain(|at, _| *at < key(k) || *at >= key(k + 5));
-            }
-            _ => {
-                let value = vec![b'a' + (n % 26) as u8; rng.uniform(600) as usize];
-                batch.put_cf(cf, key(k), &value);
-                model.insert(key(k), value);
-            }
-        }
-        batch.put_cf(cf, CLOCK, n.to_string());
-        model.insert(CLOCK.into(), n.to_string().into_bytes());
-    }
+    let mut batch = draw(cfs, &mut next, &world.options.cf.comparator, rng, n);
     // Before the write: a follower may be faster than the answer.
     world.history.lock().push(next);
     db.write(&mut batch).unwrap();
@@ -109,11 +83,6 @@ fn lead(world: &World, seed: u64) {
     world.over.store(true, SeqCst);
     thread::sleep(Duration::from_secs(60)); // Its files can be compared.
     db.close().unwrap();
-}
-
-fn clock_of(contents: &Contents) -> u64 {
-    let text = contents.get(CLOCK.as_bytes()).map_or("0".into(), |v| String::from_utf8_lossy(v));
-    text.parse().unwrap()
 }
 
 /// One family, read over some time, is as it was after a change; returns that.

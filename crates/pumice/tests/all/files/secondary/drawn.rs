@@ -25,10 +25,12 @@ use pumice_testkit::seed;
 
 const SEEDS: u64 = 60;
 const CHANGES: u64 = 120;
-const CLOCK: &str = "clock";
-const NAMES: [&str; 2] = ["default", "other"];
+/// The key with the number of the last change.
+pub const CLOCK: &str = "clock";
+pub const NAMES: [&str; 2] = ["default", "other"];
 
-type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+/// What is in a family.
+pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What the primary has done so far.
 struct World {
@@ -44,11 +46,16 @@ fn open(options: &Options) -> (Db, Vec<ColumnFamily>) {
     Db::open_cf(&options.db, DIR, &descriptors(&options.cf, &NAMES)).unwrap()
 }
 
-/// Applies one drawn change to the model and to the database.
-fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
-    let mut next = world.history.lock().last().unwrap().clone();
+/// Change `n` of both families: drawn, in the order of keys given, and done to the model.
+pub fn draw(
+    cfs: &[ColumnFamily],
+    model: &mut [Contents; 2],
+    order: &Comparator,
+    rng: &mut Rng,
+    n: u64,
+) -> WriteBatch {
     let mut batch = WriteBatch::new();
-    for (cf, model) in cfs.iter().zip(&mut next) {
+    for (cf, model) in cfs.iter().zip(model) {
         let k = rng.uniform(40) as usize;
         match rng.uniform(8) {
             0 => {
@@ -56,7 +63,6 @@ fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
                 model.remove(&key(k));
             }
             1 => {
-                let order = &world.options.cf.comparator;
                 let mut ends = [key(k), key(k + 5)];
                 ends.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
                 batch.delete_range_cf(cf, &ends[0], &ends[1]);
@@ -74,6 +80,13 @@ fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
         batch.put_cf(cf, CLOCK, n.to_string());
         model.insert(CLOCK.into(), n.to_string().into_bytes());
     }
+    batch
+}
+
+/// Applies one drawn change to the model and to the database.
+fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
+    let mut next = world.history.lock().last().unwrap().clone();
+    let mut batch = draw(cfs, &mut next, &world.options.cf.comparator, rng, n);
     // Before the write: a secondary may be faster than the answer.
     world.history.lock().push(next);
     db.write(&mut batch).unwrap();
@@ -131,7 +144,8 @@ fn primary(world: &World, seed: u64) {
     world.over.store(true, SeqCst);
 }
 
-fn clock_of(contents: &Contents) -> u64 {
+/// The change after which a family was like this.
+pub fn clock_of(contents: &Contents) -> u64 {
     let text = contents.get(CLOCK.as_bytes()).map_or("0".into(), |v| String::from_utf8_lossy(v));
     text.parse().unwrap()
 }

@@ -1,7 +1,7 @@
 //! Secondary instances: what they see, when, and which calls are refused.
 
 mod busy;
-mod drawn;
+pub mod drawn;
 mod lives;
 mod torn;
 

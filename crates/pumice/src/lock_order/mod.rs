@@ -62,6 +62,8 @@ pub(crate) static POLICY: LockRank = LockRank::background(80, "Regulator::law");
 pub(crate) static FAMILY_STATS: LockRank = LockRank::foreground(90, "CfCounters::stats");
 /// The locks of a part of the keys; never two. I/O: no.
 pub(crate) static KEY_LOCKS: LockRank = LockRank::foreground(95, "FamilyLocks::stripes");
+/// Ranges of keys that are locked. I/O: no.
+pub(crate) static KEY_RANGES: LockRank = LockRank::foreground(96, "RangeLocks::ranges");
 
 // Leaves: nothing else of the table is taken under them, and none is held over I/O, except the
 // logger's and the traces', which come last.

@@ -9,11 +9,17 @@
 //! Thread safety: from any task; [`LockTables::lock`] may suspend. Invariants: (1) a lock in a
 //! stripe has a holder or a waiter; (2) whenever a lock becomes free for one of its waiters, one
 //! that can have it is woken; a woken waiter that leaves without the lock wakes the next; (3) a
-//! holder is once in a lock's list. Lock order: a stripe, then the waits; never two stripes.
+//! holder is once in a lock's list; (4) no key in a range has another holder than the range. Lock
+//! order: a stripe, then the ranges, then the waits; never two stripes.
 //!
-//! Differences from RocksDB's: no time limit for the mutex of a stripe, which is never held while
-//! waiting; all locks of an expired holder can be taken, not only the first; a lock shared with a
-//! holder that never expires does not expire.
+//! Ranges of keys can be locked too, by transactions that lock keys beside them: [`RangeLocks`]. A
+//! key in another one's range is waited for there, and a range waits in the queue of each key in it
+//! that another one holds.
+//!
+//! Differences from RocksDB's: ranges need no other kind of database, in which keys are ranges too;
+//! no time limit for the mutex of a stripe, which is never held while waiting; all locks of an
+//! expired holder can be taken, not only the first; a lock shared with a holder that never expires
+//! does not expire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,16 +29,15 @@ use std::time::Duration;
 use pumice_base::hash::hash64;
 use pumice_base::narrow::to_usize;
 use pumice_base::order;
-use pumice_base::{Error, ErrorKind, Result, SubCode};
+use pumice_base::{Comparator, Error, Result, SubCode};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard, RwLock};
-use pumice_port::time::{now_micros, wall_seconds};
+use pumice_port::time::now_micros;
 
 use crate::lock_order;
-use crate::locks::holder::{Holder, NEVER};
+use crate::locks::holder::Holder;
+use crate::locks::pause::{Blocked, Pause, blocked_by};
+use crate::locks::ranges::{Claim, KeyRange, RangeLocks};
 use crate::locks::waits::{DeadlockPath, Wait, Waits};
-
-/// How soon a waiter looks again at an expired holder whose locks it could not take.
-const RECHECK_MICROS: u64 = 10_000;
 
 /// The measures of the tables.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +92,10 @@ pub(crate) struct Wanted<'a> {
 pub struct HeldLock {
     /// Column family of the key.
     pub column_family: u32,
-    /// The key.
+    /// The key, or the first one of a range.
     pub key: Vec<u8>,
+    /// A range is locked, from `key` to before this one.
+    pub end: Option<Vec<u8>>,
     /// Ids of the transactions that hold it.
     pub holders: Vec<u64>,
     /// It is held by one for itself alone.
@@ -106,6 +113,7 @@ pub(crate) struct LockTables {
 
 struct FamilyLocks {
     stripes: Box<[Mutex<Stripe>]>,
+    ranges: RangeLocks,
     /// Keys with a holder.
     held: AtomicUsize,
 }
@@ -128,37 +136,33 @@ struct Waiter {
     woken: Arc<Condvar>,
 }
 
-/// Why a lock was not granted.
-struct Blocked {
-    by: Vec<u64>,
-    /// When the present holders expire.
-    until: u64,
-}
-
 impl Lock {
     /// Gives the lock to `asker`, or says who is in the way.
     fn grant(&mut self, asker: &Arc<Holder>, exclusive: bool, now: u64) -> Option<Blocked> {
         let id = asker.id();
-        let mine = self.holders.iter().any(|holder| holder.id() == id);
-        let others = self.holders.len() - usize::from(mine);
-        if others > 0 && (self.exclusive || exclusive) {
-            let until = self.holders.iter().map(|holder| holder.expires_at()).max();
-            let until = until.unwrap_or(NEVER);
-            let stolen = until <= now
-                && self.holders.iter().all(|holder| holder.id() == id || holder.steal(now));
-            if !stolen {
-                let by = self.holders.iter().map(|holder| holder.id()).filter(|by| *by != id);
-                // It has expired, but its commit is under way, and may fail.
-                let until = if until <= now { now.saturating_add(RECHECK_MICROS) } else { until };
-                return Some(Blocked { by: by.collect(), until });
-            }
-            self.holders.retain(|holder| holder.id() == id);
+        if (self.exclusive || exclusive)
+            && let Some(blocked) = self.others_in_the_way(id, now)
+        {
+            return Some(blocked);
         }
         if !self.holders.iter().any(|holder| holder.id() == id) {
             self.holders.push(Arc::clone(asker));
         }
         self.exclusive = exclusive;
         None
+    }
+
+    /// The other holders than `id`; if all of them have expired the lock is taken from them
+    /// instead.
+    fn others_in_the_way(&mut self, id: u64, now: u64) -> Option<Blocked> {
+        if self.holders.iter().all(|holder| holder.id() == id) {
+            return None;
+        }
+        let blocked = blocked_by(&self.holders, id, now);
+        if blocked.is_none() {
+            self.holders.retain(|holder| holder.id() == id);
+        }
+        blocked
     }
 
     /// Whether `waiter` could have the lock now.
@@ -201,6 +205,11 @@ impl FamilyLocks {
         wanted: &Wanted<'_>,
         locks_max: Option<usize>,
     ) -> Result<Option<Blocked>> {
+        if self.ranges.count() > 0
+            && let Some(blocked) = self.range_in_the_way(stripe, asker.id(), wanted.key)
+        {
+            return Ok(Some(blocked));
+        }
         let held = stripe.get_mut(wanted.key).filter(|lock| !lock.holders.is_empty());
         if let Some(lock) = held {
             let before = lock.holders.len();
@@ -214,7 +223,8 @@ impl FamilyLocks {
             return Ok(blocked);
         }
         let counted = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-            locks_max.is_none_or(|most| held < most).then_some(held + 1)
+            let room = |most| held + self.ranges.count() < most;
+            locks_max.is_none_or(room).then_some(held + 1)
         });
         if counted.is_err() {
             return Err(Error::aborted("").with_subcode(SubCode::LockLimit));
@@ -228,12 +238,45 @@ impl FamilyLocks {
         Ok(None)
     }
 
-    /// `id` holds `key` no more, if it did.
-    fn release(&self, key: &[u8], id: u64) {
-        let mut stripe = self.stripe(key).lock();
+    /// Who holds a range with the key, unless `id` holds the key itself.
+    #[cold]
+    fn range_in_the_way(&self, stripe: &Stripe, id: u64, key: &[u8]) -> Option<Blocked> {
+        let mut holders = stripe.get(key).into_iter().flat_map(|lock| &lock.holders);
+        match holders.any(|holder| holder.id() == id) {
+            true => None,
+            false => self.ranges.in_the_way(id, key, now_micros()),
+        }
+    }
+
+    /// A key of the range that another one holds than `id`. Locks of expired holders are taken from
+    /// them.
+    fn key_in_the_way(
+        &self,
+        id: u64,
+        order: &Comparator,
+        range: &KeyRange<'_>,
+    ) -> Option<Box<[u8]>> {
+        let now = now_micros();
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock();
+            let mut taken = Vec::new();
+            for (key, lock) in stripe.iter_mut().filter(|(key, _)| range.contains(order, key)) {
+                if lock.holders.iter().all(|holder| holder.id() == id) {
+                    continue;
+                }
+                if lock.others_in_the_way(id, now).is_some() {
+                    return Some(key.clone());
+                }
+                taken.push(key.clone());
+            }
+            taken.iter().for_each(|key| self.settle(&mut stripe, key));
+        }
+        None
+    }
+
+    /// Forgets a lock that nobody holds or waits for; or wakes those who wait.
+    fn settle(&self, stripe: &mut Stripe, key: &[u8]) {
         let Some(lock) = stripe.get_mut(key) else { return };
-        let Some(at) = lock.holders.iter().position(|holder| holder.id() == id) else { return };
-        lock.holders.swap_remove(at);
         if lock.holders.is_empty() {
             self.held.fetch_sub(1, Ordering::Relaxed);
         }
@@ -242,16 +285,64 @@ impl FamilyLocks {
             false => lock.wake(),
         }
     }
+
+    /// Waits until others no longer hold `key`. Suspends.
+    fn wait_for_key(&self, pause: &Pause<'_>, key: &[u8]) -> Result<()> {
+        let mut stripe = self.stripe(key).lock();
+        let others = |lock: &&mut Lock| lock.holders.iter().any(|holder| holder.id() != pause.id());
+        let Some(lock) = stripe.get_mut(key).filter(others) else { return Ok(()) };
+        let Some(blocked) = lock.others_in_the_way(pause.id(), now_micros()) else {
+            self.settle(&mut stripe, key);
+            return Ok(());
+        };
+        let queued = Queued::enter(&mut stripe, key, pause);
+        let (mut stripe, result) = pause.pause(stripe, &queued.woken, &blocked);
+        queued.leave(&mut stripe);
+        result
+    }
+
+    /// Makes the claim of `id` its range, if there may be so many locks.
+    ///
+    /// # Errors
+    /// Aborted (LockLimit).
+    fn keep_range(&self, id: u64, locks_max: Option<usize>) -> Result<()> {
+        let locks = self.held.load(Ordering::Relaxed) + self.ranges.count();
+        if locks_max.is_some_and(|most| locks > most) {
+            self.ranges.withdraw(id);
+            return Err(Error::aborted("").with_subcode(SubCode::LockLimit));
+        }
+        self.ranges.keep(id);
+        Ok(())
+    }
+
+    /// `id` holds `key` no more, if it did.
+    fn release(&self, key: &[u8], id: u64) {
+        let mut stripe = self.stripe(key).lock();
+        let Some(lock) = stripe.get_mut(key) else { return };
+        let Some(at) = lock.holders.iter().position(|holder| holder.id() == id) else { return };
+        lock.holders.swap_remove(at);
+        self.settle(&mut stripe, key);
+    }
 }
 
 /// A place in the queue of a lock; leaving it wakes the next waiter if the lock is free.
 struct Queued<'a> {
     key: &'a [u8],
-    id: u64,
     woken: Arc<Condvar>,
 }
 
-impl Queued<'_> {
+impl<'a> Queued<'a> {
+    fn enter(stripe: &mut Stripe, key: &'a [u8], pause: &Pause<'_>) -> Self {
+        let woken = Arc::new(Condvar::new());
+        stripe.entry(key.into()).or_default().waiters.push(Waiter {
+            id: pause.id(),
+            exclusive: pause.wanted().exclusive,
+            searches: pause.searches(),
+            woken: Arc::clone(&woken),
+        });
+        Queued { key, woken }
+    }
+
     fn leave(self, stripe: &mut Stripe) {
         let Some(lock) = stripe.get_mut(self.key) else { return };
         lock.waiters.retain(|waiter| !Arc::ptr_eq(&waiter.woken, &self.woken));
@@ -278,7 +369,8 @@ impl LockTables {
         let made = || {
             let stripe = |_| Mutex::ranked(&lock_order::KEY_LOCKS, Stripe::new());
             let stripes = (0..self.options.stripes.max(1)).map(stripe);
-            Arc::new(FamilyLocks { stripes: stripes.collect(), held: AtomicUsize::new(0) })
+            let (ranges, held) = (RangeLocks::new(), AtomicUsize::new(0));
+            Arc::new(FamilyLocks { stripes: stripes.collect(), ranges, held })
         };
         Arc::clone(self.families.write().entry(id).or_insert_with(made))
     }
@@ -307,62 +399,89 @@ impl LockTables {
         wanted: &Wanted<'_>,
         mut blocked: Blocked,
     ) -> Result<()> {
-        let timed_out =
-            || Err(Error::new(ErrorKind::TimedOut, "").with_subcode(SubCode::LockTimeout));
-        let limit = wanted.timeout.map(|timeout| u64::try_from(timeout.as_micros()));
-        let limit = limit.map_or(NEVER, |micros| micros.unwrap_or(NEVER));
-        if limit == 0 {
-            return timed_out();
+        let pause = Pause::new(&self.waits, asker.id(), wanted, None)?;
+        loop {
+            let granted = if blocked.by_range {
+                drop(stripe);
+                family.ranges.wait(&pause, (wanted.key, None), now_micros())?;
+                stripe = family.stripe(wanted.key).lock();
+                family.grant(&mut stripe, asker, wanted, self.options.locks_max)
+            } else {
+                let (after, granted) = self.wait_in_queue(family, stripe, asker, &pause, blocked);
+                stripe = after;
+                granted
+            };
+            match granted? {
+                Some(still) => blocked = still,
+                None => return Ok(()),
+            }
         }
-        let deadline = now_micros().saturating_add(limit);
-        let queued = Queued { key: wanted.key, id: asker.id(), woken: Arc::new(Condvar::new()) };
-        let Some(lock) = stripe.get_mut(wanted.key) else { return timed_out() };
-        lock.waiters.push(Waiter {
-            id: asker.id(),
-            exclusive: wanted.exclusive,
-            searches: wanted.deadlock_depth.is_some(),
-            woken: Arc::clone(&queued.woken),
-        });
-        let result = loop {
-            let now = now_micros();
-            if now >= deadline {
-                break timed_out();
-            }
-            if !self.wait_begins(queued.id, wanted, &blocked.by) {
-                break Err(Error::busy("").with_subcode(SubCode::Deadlock));
-            }
-            let until = deadline.min(blocked.until);
-            stripe = match until {
-                NEVER => queued.woken.wait(stripe),
-                until => {
-                    let limit = Duration::from_micros(until.saturating_sub(now));
-                    queued.woken.wait_timeout(stripe, limit).0
-                }
-            };
-            if wanted.deadlock_depth.is_some() {
-                self.waits.lock().end(queued.id);
-            }
-            blocked = match family.grant(&mut stripe, asker, wanted, self.options.locks_max) {
-                Ok(Some(blocked)) => blocked,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            };
-        };
-        queued.leave(&mut stripe);
-        result
     }
 
-    /// False if it would never end.
-    fn wait_begins(&self, id: u64, wanted: &Wanted<'_>, holders: &[u64]) -> bool {
-        let Some(depth) = wanted.deadlock_depth else { return true };
-        let wait = Wait {
-            id,
-            holders: holders.to_vec(),
-            column_family: wanted.column_family,
-            key: wanted.key.to_vec(),
-            exclusive: wanted.exclusive,
+    /// Waits in the queue of a key's lock until it is granted or a range is in the way.
+    fn wait_in_queue<'s>(
+        &self,
+        family: &FamilyLocks,
+        mut stripe: MutexGuard<'s, Stripe>,
+        asker: &Arc<Holder>,
+        pause: &Pause<'_>,
+        mut blocked: Blocked,
+    ) -> (MutexGuard<'s, Stripe>, Result<Option<Blocked>>) {
+        let wanted = pause.wanted();
+        let queued = Queued::enter(&mut stripe, wanted.key, pause);
+        let result = loop {
+            let (after, result) = pause.pause(stripe, &queued.woken, &blocked);
+            stripe = after;
+            if let Err(error) = result {
+                break Err(error);
+            }
+            match family.grant(&mut stripe, asker, wanted, self.options.locks_max) {
+                Ok(Some(still)) if !still.by_range => blocked = still,
+                other => break other,
+            }
         };
-        self.waits.lock().begin(wait, depth, wall_seconds())
+        queued.leave(&mut stripe);
+        (stripe, result)
+    }
+
+    /// Locks a range of keys for `asker` alone, from `wanted.key` to before `end` in the order of
+    /// its column family. Suspends while others hold keys or ranges in it.
+    ///
+    /// # Errors
+    /// As [`LockTables::lock`].
+    pub fn lock_range(
+        &self,
+        asker: &Arc<Holder>,
+        order: &Comparator,
+        wanted: &Wanted<'_>,
+        end: &[u8],
+    ) -> Result<()> {
+        let family = self.family(wanted.column_family);
+        let range = KeyRange { start: wanted.key, end };
+        let mut begun = None;
+        loop {
+            let claim = family.ranges.claim(asker, order, &range, now_micros());
+            let key = match claim {
+                Claim::Held => return Ok(()),
+                Claim::Blocked => None,
+                Claim::Made => match family.key_in_the_way(asker.id(), order, &range) {
+                    None => return family.keep_range(asker.id(), self.options.locks_max),
+                    Some(key) => {
+                        family.ranges.withdraw(asker.id());
+                        Some(key)
+                    }
+                },
+            };
+            let pause = match begun.take() {
+                Some(pause) => pause,
+                None => Pause::new(&self.waits, asker.id(), wanted, Some(end))?,
+            };
+            match key {
+                Some(key) => family.wait_for_key(&pause, &key)?,
+                None => family.ranges.wait(&pause, (wanted.key, Some(end)), now_micros())?,
+            }
+            begun = Some(pause);
+        }
     }
 
     /// Releases the locks of `holder` on `keys`. A lock that was taken from it stays as it is.
@@ -377,6 +496,13 @@ impl LockTables {
         keys.into_iter().for_each(|key| family.release(key, holder.id()));
     }
 
+    /// Releases the ranges of `holder` in a column family.
+    pub fn unlock_ranges(&self, holder: &Holder, column_family: u32) {
+        let family = self.families.read().get(&column_family).map(Arc::clone);
+        let Some(family) = family else { return };
+        family.ranges.release(holder.id());
+    }
+
     /// The locks that are held, by column family and key.
     pub fn held(&self) -> Vec<HeldLock> {
         let families: Vec<_> =
@@ -389,10 +515,18 @@ impl LockTables {
                 found.extend(held.map(|(key, lock)| HeldLock {
                     column_family,
                     key: key.to_vec(),
+                    end: None,
                     holders: lock.holders.iter().map(|holder| holder.id()).collect(),
                     exclusive: lock.exclusive,
                 }));
             }
+            found.extend(family.ranges.held().into_iter().map(|range| HeldLock {
+                column_family,
+                key: range.start,
+                end: Some(range.end),
+                holders: vec![range.holder],
+                exclusive: true,
+            }));
         }
         order::sort_by(&mut found, |a, b| {
             (a.column_family, &a.key).cmp(&(b.column_family, &b.key))

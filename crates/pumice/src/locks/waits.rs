@@ -19,8 +19,10 @@ pub struct Wait {
     pub holders: Vec<u64>,
     /// Column family of the key.
     pub column_family: u32,
-    /// The key.
+    /// The key, or the first one of a range.
     pub key: Vec<u8>,
+    /// It wants the range from `key` to before this one.
+    pub end: Option<Vec<u8>>,
     /// It wants the key for itself alone.
     pub exclusive: bool,
 }

@@ -259,12 +259,10 @@ impl Inner {
         })
     }
 
-    /// Releases the locks of all its keys.
+    /// Releases the locks of all its keys and ranges.
     pub fn release_all(&self, content: &Content) {
         if let Control::Locks(locks) = &self.control {
-            for (family, keys) in content.used.keys() {
-                locks.tables.unlock(&content.holder, family, keys);
-            }
+            locks.release(content);
         }
     }
 
@@ -341,9 +339,7 @@ impl Drop for Inner {
         let Inner { control, content, .. } = self;
         let content = content.get_mut();
         if let Control::Locks(locks) = control {
-            for (family, keys) in content.used.keys() {
-                locks.tables.unlock(&content.holder, family, keys);
-            }
+            locks.release(content);
             // The name of one that has ended may be another one's by now.
             let stays = matches!(
                 content.holder.state(),

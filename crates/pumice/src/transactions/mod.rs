@@ -6,6 +6,7 @@
 //! | `builders` | databases with transactions that are to be opened |
 //! | `calls` | the calls that both kinds of databases pass on |
 //! | `transaction` | the handle of a transaction, of both kinds: its calls |
+//! | `ranges` | those that lock ranges of keys |
 //! | `times` | those about timestamps: of the commit, of the reads |
 //! | `content` | what a transaction has done so far, its save points, its end |
 //! | `tracker` | the keys that it has read for update or written |
@@ -27,6 +28,7 @@ mod content;
 mod optimistic;
 mod options;
 mod pessimistic;
+mod ranges;
 mod reports;
 mod retry;
 mod times;

@@ -47,7 +47,7 @@ use crate::transactions::validate::check_unchanged;
 pub(super) struct Pessimistic {
     pub tables: LockTables,
     pub names: Names,
-    options: TransactionDbOptions,
+    pub options: TransactionDbOptions,
     runs: AtomicU64,
 }
 
@@ -392,19 +392,7 @@ impl Pessimistic {
         }
         let known = content.used.get(cf.id(), key);
         let upgrade = known.is_some_and(|known| !known.exclusive && how.exclusive);
-        let mut wanted = Wanted {
-            column_family: cf.id(),
-            key,
-            exclusive: how.exclusive,
-            timeout: timeout_of(match content.options.lock_timeout {
-                own @ 0.. => own,
-                _ => self.options.transaction_lock_timeout,
-            }),
-            deadlock_depth: content
-                .options
-                .deadlock_detect
-                .then(|| usize::try_from(content.options.deadlock_detect_depth).unwrap_or(0)),
-        };
+        let mut wanted = Wanted { exclusive: how.exclusive, ..self.wanted(content, cf.id(), key) };
         if known.is_none() || upgrade {
             self.tables.lock(&content.holder, &wanted)?;
         }
@@ -435,6 +423,33 @@ impl Pessimistic {
         };
         content.track(cf.id(), key, sequence, how);
         Ok(())
+    }
+
+    /// How a transaction asks for a lock.
+    pub fn wanted<'k>(&self, content: &Content, column_family: u32, key: &'k [u8]) -> Wanted<'k> {
+        let TransactionOptions { lock_timeout, deadlock_detect, deadlock_detect_depth, .. } =
+            content.options;
+        Wanted {
+            column_family,
+            key,
+            exclusive: true,
+            timeout: timeout_of(match lock_timeout {
+                own @ 0.. => own,
+                _ => self.options.transaction_lock_timeout,
+            }),
+            deadlock_depth: deadlock_detect
+                .then(|| usize::try_from(deadlock_detect_depth).unwrap_or(0)),
+        }
+    }
+
+    /// Releases all that a transaction has locked.
+    pub fn release(&self, content: &Content) {
+        for (family, keys) in content.used.keys() {
+            self.tables.unlock(&content.holder, family, keys);
+        }
+        for family in &content.used.ranges {
+            self.tables.unlock_ranges(&content.holder, *family);
+        }
     }
 
     pub fn commit(&self, inner: &Inner, content: &mut Content) -> Result<()> {

@@ -40,21 +40,37 @@ impl TransactionDb {
 }
 
 fn held(lock: &HeldLock) -> String {
-    line(lock.column_family, &lock.key, lock.exclusive, "holders", &lock.holders)
+    let keys = (&lock.key[..], lock.end.as_deref());
+    line(lock.column_family, keys, lock.exclusive, "holders", &lock.holders)
 }
 
 fn wait(wait: &Wait) -> String {
-    let for_whom = line(wait.column_family, &wait.key, wait.exclusive, "waits_for", &wait.holders);
+    let keys = (&wait.key[..], wait.end.as_deref());
+    let for_whom = line(wait.column_family, keys, wait.exclusive, "waits_for", &wait.holders);
     format!("transaction={} {for_whom}", wait.id)
 }
 
-fn line(family: u32, key: &[u8], exclusive: bool, whose: &str, ids: &[u64]) -> String {
+fn line(
+    family: u32,
+    (key, end): (&[u8], Option<&[u8]>),
+    exclusive: bool,
+    whose: &str,
+    ids: &[u64],
+) -> String {
     let how = if exclusive { "exclusive" } else { "shared" };
-    let mut text = format!("column_family={family} key=");
+    let mut text = format!("column_family={family} key={}", hex(key));
+    if let Some(end) = end {
+        text += &format!(" end={}", hex(end));
+    }
+    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+    text + &format!(" {how} {whose}={}\n", ids.join(","))
+}
+
+fn hex(key: &[u8]) -> String {
+    let mut text = String::new();
     for byte in key {
         let written = write!(text, "{byte:02x}");
         debug_assert!(written.is_ok(), "a string takes all");
     }
-    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
-    text + &format!(" {how} {whose}={}\n", ids.join(","))
+    text
 }

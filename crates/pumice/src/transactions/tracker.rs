@@ -1,8 +1,8 @@
-//! The keys that a transaction has read for update or written.
+//! The keys that a transaction has read for update or written, and where it has locked ranges.
 //!
 //! Thread safety: plain data under the transaction's lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pumice_base::SequenceNumber;
 
@@ -22,6 +22,8 @@ pub(super) struct Tracked {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tracker {
     families: BTreeMap<u32, BTreeMap<Vec<u8>, Tracked>>,
+    /// Column families with ranges of it.
+    pub ranges: BTreeSet<u32>,
 }
 
 impl Tracker {

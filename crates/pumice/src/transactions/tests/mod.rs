@@ -4,6 +4,7 @@
 
 mod history;
 mod locking;
+mod ranges;
 mod tasks;
 mod two_phase;
 mod validation;

@@ -2,12 +2,14 @@
 //! what.
 #![allow(clippy::unwrap_used)]
 
+mod ranges;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice_base::random::Rng;
-use pumice_base::{Error, SubCode};
+use pumice_base::{Comparator, Error, SubCode};
 use pumice_port::time::now_micros;
 use pumice_port::{sim, thread};
 
@@ -160,6 +162,7 @@ fn a_long_search_is_a_deadlock() {
         holders: holders.to_vec(),
         column_family: 0,
         key: Vec::new(),
+        end: None,
         exclusive: true,
     };
     for (depth, found) in [(9, true), (10, true), (11, false)] {
@@ -202,11 +205,47 @@ impl Account {
     }
 }
 
-/// One transaction: locks some keys, upgrades some, and releases all.
+/// Locks a drawn range for itself, with the keys of it that it has or not; None if it cannot.
+fn lock_range(
+    random: &mut Rng,
+    table: &LockTables,
+    account: &Account,
+    me: &Arc<Holder>,
+    held: &mut Vec<(usize, bool)>,
+) -> Option<()> {
+    let start = random.uniform(4) as usize;
+    let end = start + 1 + random.uniform(4 - start as u64) as usize;
+    let order = Comparator::default();
+    table.lock_range(me, &order, &waiting(&[start as u8], true), &[end as u8]).ok()?;
+    for key in start..end {
+        match held.iter_mut().find(|(at, _)| *at == key) {
+            Some((_, true)) => {}
+            Some((_, exclusive)) => {
+                account.upgrade(key);
+                *exclusive = true;
+            }
+            None => {
+                account.enter(key, true);
+                held.push((key, true));
+            }
+        }
+    }
+    Some(())
+}
+
+/// One transaction: locks some keys and ranges, upgrades some, and releases all.
 fn transact(random: &mut Rng, table: &LockTables, account: &Account, me: &Arc<Holder>) -> bool {
     let mut held: Vec<(usize, bool)> = Vec::new();
     let mut done = true;
     for _ in 0..1 + random.uniform(4) {
+        if random.one_in(4) {
+            if lock_range(random, table, account, me, &mut held).is_none() {
+                done = false;
+                break;
+            }
+            thread::yield_now();
+            continue;
+        }
         let key = random.uniform(4) as usize;
         let exclusive = random.one_in(2);
         let mine = held.iter().position(|(at, _)| *at == key);
@@ -238,6 +277,7 @@ fn transact(random: &mut Rng, table: &LockTables, account: &Account, me: &Arc<Ho
         account.leave(key, exclusive);
         table.unlock(me, 0, [&[key as u8][..]]);
     }
+    table.unlock_ranges(me, 0);
     done
 }
 

@@ -382,7 +382,7 @@ impl Properties {
     }
 }
 
-fn numbers(table: &TableProperties) -> [(&'static str, u64); 34] {
+fn numbers(table: &TableProperties) -> [(&'static str, u64); 35] {
     [
         ("orig_file_number", table.original_file_number),
         ("data_size", table.data_size),
@@ -391,6 +391,7 @@ fn numbers(table: &TableProperties) -> [(&'static str, u64); 34] {
         ("top_level_index_size", table.top_level_index_size),
         ("index_key_is_user_key", table.index_key_is_user_key),
         ("index_value_is_delta_encoded", table.index_value_is_delta_encoded),
+        ("udi_is_primary_index", table.udi_is_primary_index),
         ("filter_size", table.filter_size),
         ("raw_key_size", table.raw_key_size),
         ("raw_value_size", table.raw_value_size),

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::backup::{BackupEngineOptions, RestoreMode, RestoreOptions, ShareFilesNaming};
+use pumice::options::UserDefinedIndex;
 use pumice::{
     BottommostLevelCompaction, CancelFlag, CompactFilesOptions, CompactRangeOptions, Error,
     FlushOptions, IngestExternalFileOptions, IoPriority, Logger, Result, Snapshot,
@@ -74,6 +75,7 @@ impl Fields for ReadOptions {
             tailing: store.flag("tailing"),
             ignore_range_deletions: store.flag("ignore_range_deletions"),
             max_skippable_internal_keys: store.bits("max_skippable_internal_keys"),
+            table_index_factory: index_factory(store.text("table_index_factory_name")),
             ..pumice::ReadOptions::DEFAULT
         };
     }
@@ -107,6 +109,11 @@ impl ReadOptions {
             other => Err(unsupported("read_tier", other)),
         }
     }
+}
+
+/// The index that a read asks for by the name of its factory.
+fn index_factory(name: &[u8]) -> Option<UserDefinedIndex> {
+    UserDefinedIndex::by_name(std::str::from_utf8(name).ok()?)
 }
 
 fn unsupported(name: &str, value: i64) -> Error {

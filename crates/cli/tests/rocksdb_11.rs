@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pumice::options::{FileRules, LoadedOptions, load_latest_options};
+use pumice::options::{FileRules, LoadedOptions, UserDefinedIndex, load_latest_options};
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, ReadOptions, WriteOptions,
 };
@@ -72,10 +72,14 @@ fn descriptors(loaded: &LoadedOptions) -> Vec<ColumnFamilyDescriptor> {
 }
 
 /// The lines of a scan, as `ldb scan --hex` prints them.
-fn scan((db, handles): (Db, Vec<ColumnFamily>)) -> String {
+fn scan(db: (Db, Vec<ColumnFamily>)) -> String {
+    scan_with(db, &ReadOptions::default())
+}
+
+fn scan_with((db, handles): (Db, Vec<ColumnFamily>), options: &ReadOptions) -> String {
     let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02X}")).collect() };
     let mut lines = String::new();
-    let mut entries = db.cursor_cf_opt(&ReadOptions::default(), &handles[0]).unwrap();
+    let mut entries = db.cursor_cf_opt(options, &handles[0]).unwrap();
     entries.seek_to_first();
     while entries.valid() {
         lines.push_str(&format!(
@@ -111,14 +115,52 @@ fn the_library_reads_them_with_their_options() {
 /// What a writer would do to them without the option that was set is refused with its name.
 #[pumice_test_macros::test]
 fn what_decides_how_files_are_written_is_refused_to_writers() {
-    let option = "user_defined_index_factory=trie_index";
+    let option = "user_defined_index_factory=another_index";
     let it = Unpacked::new("trie-index", "writers");
+    let path = it.db().join("OPTIONS-000007");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("user_defined_index_factory=trie_index", option);
+    std::fs::write(&path, text).unwrap();
     let error = it.load(FileRules::default()).err().unwrap().to_string();
     assert!(error.contains("Not implemented") && error.contains(option), "{error}");
     for words in [&["put", "a", "b"][..], &["compact"], &["create_column_family", "x"]] {
         let (ok, _, err) = it.ldb(words);
         assert!(!ok && err.contains(option), "{words:?}: {err}");
     }
+}
+
+/// Tables with a trie are read through it, and a compaction writes such tables.
+#[pumice_test_macros::test]
+fn tries_are_read_and_written() {
+    let it = Unpacked::new("trie-index", "tries");
+    let through = |primary: bool| {
+        let mut loaded = it.load(FileRules::default()).unwrap();
+        assert_eq!(loaded.rocksdb_version, if primary { "11.8.0" } else { "11.9.0" });
+        let tables = &mut loaded.column_families[0].options.table_factory;
+        assert_eq!(tables.user_defined_index_factory, Some(UserDefinedIndex::Trie));
+        tables.fail_if_no_udi_on_open = true;
+        tables.use_udi_as_primary_index = primary;
+        Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false).unwrap()
+    };
+    let asked =
+        ReadOptions { table_index_factory: Some(UserDefinedIndex::Trie), ..ReadOptions::default() };
+    assert_eq!(scan_with(through(false), &asked), it.scan());
+    for words in [&["put", "zzz", "new"][..], &["compact"]] {
+        let (ok, _, err) = it.ldb(words);
+        assert!(ok, "{words:?}: {err}");
+    }
+    assert_eq!(scan(through(true)), format!("{}0x7A7A7A : 0x6E6577\n", it.scan()));
+    let (db, families) = through(true);
+    for line in it.scan().lines() {
+        let (key, value) = line.split_once(" : ").unwrap();
+        let [key, value] = [key, value].map(|hex| unhex(&hex[2..]));
+        assert_eq!(db.get_cf_opt(&asked, &families[0], &key).unwrap().as_deref(), Some(&*value));
+    }
+}
+
+fn unhex(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 /// Compaction goes on with the form of blocks that the database has.

@@ -5,7 +5,7 @@
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`, `trace`,
-//! `unique_id`, `block_footer`, `data_block_hash`.
+//! `unique_id`, `block_footer`, `data_block_hash`, `trie`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -29,6 +29,7 @@ pub mod properties;
 mod read;
 mod stats;
 mod trace;
+mod trie;
 mod unique_id;
 
 pub use build::context::{TableBuildContext, TableReason};
@@ -37,7 +38,7 @@ pub use cache_usage::{CacheUsageOptions, Charged, over_memory_limit};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
-    PrepopulateBlockCache, TableOptions,
+    PrepopulateBlockCache, TableOptions, UserDefinedIndex,
 };
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;

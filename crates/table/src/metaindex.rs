@@ -1,8 +1,8 @@
 //! The metaindex: names and handles of the blocks that are not data
 //! (docs/format/table.md#metaindex).
 //!
-//! Names are persisted. Those that are not needed to read entries (hash-index aids, user-defined
-//! indexes, obsolete filters) are skipped.
+//! Names are persisted. Those that are not needed to read entries (hash-index aids, other
+//! user-defined indexes, obsolete filters) are skipped.
 
 use crate::handle::{BlockHandle, BlockKind, decode_handle};
 use crate::read::block::{Block, Expanded, KeyForm};
@@ -25,6 +25,9 @@ pub(crate) const HASH_INDEX_PREFIXES: &str = "rocksdb.hashindex.prefixes";
 /// Where their keys lie.
 pub(crate) const HASH_INDEX_METADATA: &str = "rocksdb.hashindex.metadata";
 
+/// A trie index.
+pub(crate) const TRIE_INDEX: &str = "rocksdb.user_defined_index.trie_index";
+
 /// The handles that a reader uses.
 #[derive(Debug, Default)]
 pub(crate) struct MetaIndex {
@@ -34,6 +37,7 @@ pub(crate) struct MetaIndex {
     pub dictionary: Option<BlockHandle>,
     /// Handle, and whether it is partitioned.
     pub filter: Option<(BlockHandle, bool)>,
+    pub trie: Option<BlockHandle>,
 }
 
 impl MetaIndex {
@@ -48,6 +52,7 @@ impl MetaIndex {
                 DICTIONARY => meta.dictionary = Some(handle),
                 FULL_FILTER => meta.filter = Some((handle, false)),
                 PARTITIONED_FILTER => meta.filter = Some((handle, true)),
+                TRIE_INDEX => meta.trie = Some(handle),
                 _ => {}
             }
         }

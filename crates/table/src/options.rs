@@ -19,13 +19,14 @@ use crate::read::cached_block::{BlockCache, CachedBlock};
 ///
 /// ```
 /// # use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, TableOptions};
-/// # use pumice_table::PrepopulateBlockCache;
+/// # use pumice_table::{PrepopulateBlockCache, UserDefinedIndex};
 /// # let mut tables = TableOptions::default();
 /// // `let tables = options.tables()`, for a database that is larger than its memory:
 /// tables.index_type = IndexType::TwoLevel;
 /// tables.index_shortening = IndexShortening::SeparatorsAndSuccessor;
 /// tables.data_block_index_type = DataBlockIndexType::BinaryAndHash;
 /// tables.prepopulate_block_cache = PrepopulateBlockCache::FlushOnly;
+/// tables.user_defined_index_factory = Some(UserDefinedIndex::Trie);
 /// # assert_eq!(IndexType::from_u32(2), Some(tables.index_type));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -75,6 +76,29 @@ pub enum IndexShortening {
     Separators,
     /// The last one too.
     SeparatorsAndSuccessor,
+}
+
+/// An index of a table besides its own (`UserDefinedIndexFactory` of RocksDB).
+///
+/// Example: that of [`IndexType`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserDefinedIndex {
+    /// A trie over the separators of data blocks. Only for keys in the order of their bytes.
+    Trie,
+}
+
+impl UserDefinedIndex {
+    /// The index of RocksDB's factory of that name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        (name == Self::Trie.name()).then_some(Self::Trie)
+    }
+
+    /// The name of RocksDB's factory.
+    pub fn name(self) -> &'static str {
+        match self {
+            UserDefinedIndex::Trie => "trie_index",
+        }
+    }
 }
 
 /// Tables whose blocks go into the block cache while they are built.
@@ -175,6 +199,12 @@ pub struct TableOptions {
     pub cache_usage_options: CacheUsageOptions,
     /// Data blocks in memory have a checksum, which each use compares.
     pub block_protection: bool,
+    /// A second index of new tables; also lets reads use those of existing tables.
+    pub user_defined_index_factory: Option<UserDefinedIndex>,
+    /// All reads use it.
+    pub use_udi_as_primary_index: bool,
+    /// A table without it is not opened.
+    pub fail_if_no_udi_on_open: bool,
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
@@ -274,6 +304,9 @@ impl TableOptions {
         read_amp_bytes_per_bit: 0,
         cache_usage_options: CacheUsageOptions::FALLBACK,
         block_protection: false,
+        user_defined_index_factory: None,
+        use_udi_as_primary_index: false,
+        fail_if_no_udi_on_open: false,
     };
 
     /// Checks that tables can be built with these settings.
@@ -304,7 +337,21 @@ impl TableOptions {
         if self.block_size == 0 || self.block_size > u32::MAX as usize {
             return Err(Error::invalid_argument(format!("block_size {}", self.block_size)));
         }
-        Ok(())
+        self.validate_primary_index()
+    }
+
+    /// Whether a second index can be the one that all reads use, in RocksDB's words.
+    fn validate_primary_index(&self) -> Result<()> {
+        let why = match self.user_defined_index_factory {
+            _ if !self.use_udi_as_primary_index => return Ok(()),
+            None => "requires user_defined_index_factory",
+            Some(_) if self.index_type == IndexType::TwoLevel => {
+                "is incompatible with partitioned index (kTwoLevelIndexSearch)"
+            }
+            Some(_) if self.partition_filters => "is incompatible with partitioned filters",
+            Some(_) => return Ok(()),
+        };
+        Err(Error::invalid_argument(format!("use_udi_as_primary_index {why}")))
     }
 
     /// The cache that memory of `role` is charged to; None if it is not.

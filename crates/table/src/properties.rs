@@ -107,6 +107,7 @@ numbers! {
     "rocksdb.separate.key.value.in.data.block" separate_key_value_in_data_block Write::Unless(0);
     "rocksdb.tail.start.offset" tail_start_offset Write::Always;
     "rocksdb.top-level.index.size" top_level_index_size Write::Unless(0);
+    "rocksdb.udi.is.primary.index" udi_is_primary_index Write::Unless(0);
     "rocksdb.user.defined.timestamps.persisted" user_timestamps_persisted Write::Unless(1);
 }
 
@@ -172,6 +173,7 @@ pub struct TableProperties {
     pub num_merge_operands: u64,
     pub num_range_deletions: u64,
     pub num_uniform_blocks: u64,
+    pub udi_is_primary_index: u64,
     pub oldest_key_time: u64,
     pub original_file_number: u64,
     pub prefix_extractor: String,
@@ -226,6 +228,7 @@ impl Default for TableProperties {
             num_merge_operands: 0,
             num_range_deletions: 0,
             num_uniform_blocks: 0,
+            udi_is_primary_index: 0,
             oldest_key_time: 0,
             original_file_number: 0,
             prefix_extractor: String::new(),

@@ -18,6 +18,7 @@ use pumice_compress::CompressionType;
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 use pumice_table::{
     DataBlockIndexType, IndexType, Table, TableBuildContext, TableOptions, TableReadOptions,
+    UserDefinedIndex,
 };
 
 type Bytes = Vec<u8>;
@@ -361,4 +362,67 @@ fn blocks_lie_in_one_super_block_where_rocksdbs_do() {
         read_by_rocksdb(&peer, &case);
     }
     assert!(gaps > 10, "{gaps}");
+}
+
+/// The trie index among the meta blocks.
+fn trie_of<'b>(table: &Table, bytes: &'b [u8]) -> &'b [u8] {
+    let text = pumice_table::dump::meta_blocks_text(table).unwrap();
+    let (_, place) = text.split_once("rocksdb.user_defined_index.trie_index: ").unwrap();
+    let mut numbers = place.lines().next().unwrap().split(' ').map(|n| n.parse().unwrap());
+    let (offset, len): (usize, usize) = (numbers.next().unwrap(), numbers.next().unwrap());
+    &bytes[offset..offset + len]
+}
+
+/// `user_defined_index_factory`: our tries have the bytes of RocksDB's, and each engine reads what
+/// the other wrote through them.
+#[pumice_test_macros::test]
+fn trie_indexes_are_those_of_rocksdb() {
+    let Some(peer) = peer() else { return };
+    let (mut seen, mut same) = (0, 0);
+    for seed in 300..380 {
+        let mut case = Case::new(seed);
+        if case.context.comparator.user.name().contains("Reverse") {
+            continue;
+        }
+        let two_level = case.context.table.index_type == IndexType::TwoLevel;
+        case.change(
+            |o| {
+                o.user_defined_index_factory = Some(UserDefinedIndex::Trie);
+                o.use_udi_as_primary_index = !two_level;
+            },
+            &format!(
+                "user_defined_index_factory=trie_index;use_udi_as_primary_index={};",
+                !two_level
+            ),
+        );
+        let theirs = case.theirs(&peer);
+        let table = case.open(&theirs);
+        let list = contents(&table);
+        assert_eq!(list.len(), case.versions * case.entries.len(), "{}", case.name());
+        let asked = TableReadOptions {
+            total_order_seek: true,
+            table_index_factory: Some(UserDefinedIndex::Trie),
+            ..Default::default()
+        };
+        for (key, value) in &list {
+            let mut found = None;
+            let mut note = |_: pumice_base::key::ParsedInternalKey<'_>, value: &[u8], _: &_| {
+                found = Some(value.to_vec());
+                false
+            };
+            table.get(&asked, InternalKey::new(key), &mut note).unwrap();
+            assert_eq!(found.as_ref(), Some(value), "{}: {key:x?}", case.name());
+        }
+        let ours = case.ours(&list);
+        assert_eq!(ours.properties.udi_is_primary_index, table.properties().udi_is_primary_index);
+        let own = case.open(&ours.bytes);
+        let (mine, other) = (trie_of(&own, &ours.bytes), trie_of(&table, &theirs));
+        let differs = mine.iter().zip(other).position(|(a, b)| a != b);
+        assert_eq!(mine.len(), other.len(), "{}: {differs:?}", case.name());
+        seen += 1;
+        same += usize::from(differs.is_none());
+        assert_eq!(differs, None, "{}", case.name());
+        read_by_rocksdb(&peer, &case);
+    }
+    assert!(seen > 40, "{seen} {same}");
 }

@@ -66,6 +66,12 @@ c_api! {
         if name.is_empty() {
             return Err(Error::invalid_argument("the name of the index is empty"));
         }
+        let text = String::from_utf8_lossy(name);
+        if pumice::options::UserDefinedIndex::by_name(&text).is_none() {
+            return Err(Error::not_supported(format!(
+                "Could not load UserDefinedIndexFactory: {text}"
+            )));
+        }
         options.store_mut().put_text("table_index_factory_name", name);
         Ok(())
     }

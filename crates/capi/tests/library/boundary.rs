@@ -255,3 +255,45 @@ fn a_null_handle_without_errptr_ends_the_program_by_name() {
     let text = ended("boundary::a_null_handle_without_errptr_ends_the_program_by_name");
     assert!(text.contains("rocksdb_iter_next: rocksdb_iter_next: iterator is NULL"), "{text}");
 }
+
+#[test]
+fn a_trie_index_is_set_by_its_name() {
+    let mut error = null_mut();
+    // SAFETY: handles are used as the header says.
+    unsafe {
+        let (tables, read) = (rocksdb_block_based_options_create(), rocksdb_readoptions_create());
+        let by_name = |name: &CStr, error: &mut *mut c_char| {
+            let (bytes, length) = (name.as_ptr(), name.count_bytes());
+            rocksdb_block_based_options_set_user_defined_index_factory_from_string(
+                tables, bytes, length, error,
+            );
+            let set = error.is_null();
+            rocksdb_readoptions_set_table_index_factory_from_string(read, bytes, length, error);
+            set && error.is_null()
+        };
+        assert!(!by_name(c"other", &mut error));
+        let words = "Not implemented: Could not load UserDefinedIndexFactory: other";
+        assert_eq!(taken(&mut error), words);
+        assert!(by_name(c"trie_index", &mut error));
+        rocksdb_block_based_options_set_use_udi_as_primary_index(tables, 1);
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_set_env(options, rocksdb_create_mem_env());
+        rocksdb_options_set_block_based_table_factory(options, tables);
+        let db = rocksdb_open(options, c"/memory/tries".as_ptr(), &mut error);
+        assert!(error.is_null(), "{}", taken(&mut error));
+        let (write, flush) = (rocksdb_writeoptions_create(), rocksdb_flushoptions_create());
+        rocksdb_put(db, write, c"key".as_ptr(), 3, c"value".as_ptr(), 5, &mut error);
+        rocksdb_flush(db, flush, &mut error);
+        let mut length = 0;
+        let value = rocksdb_get(db, read, c"key".as_ptr(), 3, &mut length, &mut error);
+        assert!(error.is_null() && !value.is_null() && length == 5);
+        rocksdb_free(value.cast());
+        rocksdb_flushoptions_destroy(flush);
+        rocksdb_writeoptions_destroy(write);
+        rocksdb_readoptions_destroy(read);
+        rocksdb_close(db);
+        rocksdb_options_destroy(options);
+        rocksdb_block_based_options_destroy(tables);
+    }
+}

@@ -435,6 +435,7 @@ impl<'a, E: Engine> Driver<'a, E> {
                 .is_given("auto_readahead_size")
                 .then_some(flags.auto_readahead_size),
             async_io: flags.is_given("async_io").then_some(flags.async_io),
+            by_trie: flags.use_trie_index,
             limited: flags.rate_limit_user_ops,
             snapshot: flags.explicit_snapshot,
         }

@@ -50,6 +50,8 @@ pub struct ReadSettings {
     pub auto_readahead_size: Option<bool>,
     /// Whether reads wait for the device together; None: the default.
     pub async_io: Option<bool>,
+    /// Find data blocks in the trie index.
+    pub by_trie: bool,
     /// Charge reads of files to the rate limiter.
     pub limited: bool,
     /// Iterators read as of a snapshot of their own.

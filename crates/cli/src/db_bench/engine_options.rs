@@ -384,6 +384,9 @@ impl List<'_> {
         } else if f.index_with_first_key {
             self.add("index_with_first_key", "index_type", "kBinarySearchWithFirstKey");
         }
+        if f.use_trie_index {
+            self.add("use_trie_index", "user_defined_index_factory", "trie_index");
+        }
         let shortening = match f.index_shortening_mode {
             0 => "kNoShortening",
             1 => "kShortenSeparators",

@@ -390,6 +390,8 @@ flag_table! {
     partition_index: bool = false, "Partition index blocks";
     use_hash_search: bool = false, "Use kHashSearch instead of kBinarySearch";
     index_with_first_key: bool = false, "Include the first key of each block in the index";
+    use_trie_index: bool = false,
+        "Write a trie index beside the index of each table, and find data blocks in it";
     index_shortening_mode: i64 = 2,
         "Mode to shorten index: 0 for no shortening; 1 for only separators; 2 for separators and \
         successor";

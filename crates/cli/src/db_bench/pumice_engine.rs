@@ -20,7 +20,9 @@ use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
 use super::user_times::UserTimes;
-use pumice::options::{CompactionServiceOptionsOverride, FileRules, parse_options_file};
+use pumice::options::{
+    CompactionServiceOptionsOverride, FileRules, UserDefinedIndex, parse_options_file,
+};
 use pumice::stats::{StatsLevel, ThreadStatus, thread_list};
 use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
 use pumice::{
@@ -580,6 +582,7 @@ pub(super) fn read_options(
         readahead_size: settings.readahead_size,
         auto_readahead_size: settings.auto_readahead_size.unwrap_or(defaults.auto_readahead_size),
         async_io: settings.async_io.unwrap_or(defaults.async_io),
+        table_index_factory: settings.by_trie.then_some(UserDefinedIndex::Trie),
         rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),

@@ -52,6 +52,7 @@ impl RocksDb {
         let given = [
             ("options_file", !flags.options_file.as_os_str().is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
+            ("use_trie_index", flags.use_trie_index),
             ("use_uint64_comparator", flags.use_uint64_comparator),
             ("user_timestamp_size", flags.user_timestamp_size > 0),
             ("report_file_operations", flags.report_file_operations),

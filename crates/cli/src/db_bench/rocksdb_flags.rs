@@ -60,7 +60,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_cuckoo_table", "false", "cuckoo tables"),
     ("use_plain_table", "false", "plain tables"),
     ("use_tiered_cache", "false", "tiered caches"),
-    ("use_trie_index", "false", "trie indexes"),
 ];
 
 /// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it

@@ -36,11 +36,13 @@ const NOT_DEALT: &[(&str, &str)] = &[
     ("compaction_options_universal", "drawn with the style"),
     ("compaction_style", "drawn for each family"),
     ("db_log_dir", "a directory that nobody removes"),
+    ("fail_if_no_udi_on_open", "tables of earlier opens lack the index"),
     ("num_levels", "fewer than the files lie on are refused"),
     ("rate_limiter", "drawn as an object"),
     ("sst_file_manager", "drawn as an object"),
     ("use_direct_io_for_flush_and_compaction", "not every file system has it"),
     ("use_direct_reads", "not every file system has it"),
+    ("use_udi_as_primary_index", "tables of earlier opens lack the index"),
 ];
 
 /// Values of options whose rows do not say which are sensible here.
@@ -86,6 +88,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("stats_dump_period_sec", &["0", "1"]),
     ("stats_persist_period_sec", &["0", "1"]),
     ("uniform_cv_threshold", &["-1", "0.5"]),
+    ("user_defined_index_factory", &["nullptr", "trie_index"]),
     ("wal_compression", &["kNoCompression", "kZSTD"]),
     // Others refuse what a kill leaves at the end of a log, or pass over more than that.
     ("wal_recovery_mode", &["kPointInTimeRecovery", "kTolerateCorruptedTailRecords"]),

@@ -486,3 +486,35 @@ fn batches_and_memtables_have_checksums() {
     let wrong = db_bench(dir.path(), "--num=1 --write_batch_protection_bytes_per_key=4").bad();
     assert!(wrong.contains("write_batch_protection_bytes_per_key must be 0 or 8"), "{wrong}");
 }
+
+/// `--use_trie_index`: tables have the index, and reads through it find every key.
+#[pumice_test_macros::test]
+fn keys_are_found_through_trie_indexes() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--db=tries --num=3000 --seed=7 --use_trie_index --write_buffer_size=100000 \
+         --benchmarks=filluniquerandom,flush,readrandom,multireadrandom,compact,readrandom,\
+         seekrandom,readseq,readreverse",
+    )
+    .good();
+    assert_eq!(out.matches("(3000 of 3000 found)").count(), 4, "{out}");
+    for scan in ["readseq", "readreverse"] {
+        assert!(result(&out, scan).contains(" 3000 operations;"), "{out}");
+    }
+    let (mut tables, mut options) = (0, 0);
+    for entry in std::fs::read_dir(dir.path().join("tries")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let has = |name: &[u8]| bytes.windows(name.len()).any(|part| part == name);
+        if path.extension().is_some_and(|extension| extension == "sst") {
+            assert!(has(b"rocksdb.user_defined_index.trie_index"), "{path:?}");
+            tables += 1;
+        }
+        options += usize::from(has(b"user_defined_index_factory=trie_index\n"));
+    }
+    assert!(tables > 0 && options > 0, "{tables} {options}");
+    let reverse = "--use_trie_index --compression_parallel_threads=2 --num=9";
+    let error = db_bench(dir.path(), reverse).bad();
+    assert!(error.contains("not supported with parallel compression"), "{error}");
+}

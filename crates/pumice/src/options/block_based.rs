@@ -7,12 +7,14 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
+use pumice_base::{Comparator, Error};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
     BlockCache, CacheUsageOptions, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PrepopulateBlockCache, TableOptions,
+    PrepopulateBlockCache, TableOptions, UserDefinedIndex,
 };
 
+use super::ColumnFamilyOptions;
 use super::row::option_table;
 use super::value::{Refusal, at_least, between};
 
@@ -190,6 +192,18 @@ option_table! {
         /// bit for this many bytes; 0 measures nothing.
         read_amp_bytes_per_bit: u32 = TABLE.read_amp_bytes_per_bit, mutable, saved
             => "table_statistics::read_amplification_is_measured_on_request";
+        /// A second index of new tables, and that reads of tables which have it may ask for:
+        /// trie_index, a trie over the separators of data blocks, for keys in the order of their
+        /// bytes. Written and read by RocksDB 11.8 and 11.9.
+        user_defined_index_factory: Option<UserDefinedIndex> =
+            TABLE.user_defined_index_factory, mutable, newest
+            => "rocksdb_11::trie_indexes_are_those_of_rocksdb";
+        /// All reads use that index; tables without it are not opened.
+        use_udi_as_primary_index: bool = TABLE.use_udi_as_primary_index, mutable, newest
+            => "model::reads_through_a_trie_find_what_the_map_has";
+        /// Tables without that index are not opened.
+        fail_if_no_udi_on_open: bool = TABLE.fail_if_no_udi_on_open, mutable, newer
+            => "model::tables_without_a_trie_are_read_unless_one_is_required";
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
@@ -200,16 +214,12 @@ option_table! {
         "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
         /// Only for hash indexes (removed in RocksDB 7).
         "hash_index_allow_collision": bool = "true", mutable, saved;
-        /// Only with a user-defined index.
-        "fail_if_no_udi_on_open": bool = "false", mutable, newer;
         /// Obsolete since RocksDB 4.
         "skip_table_builder_flush": bool = "false", mutable, saved;
     }
     unsupported {
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
-        /// Custom indexes.
-        "user_defined_index_factory" accepts ["nullptr"];
         /// A cache on a device.
         "persistent_cache" accepts ["nullptr"];
         /// A cache of compressed blocks (removed in RocksDB 8).
@@ -264,6 +274,9 @@ impl BlockBasedTableOptions {
             prepopulate_block_cache: self.prepopulate_block_cache,
             read_amp_bytes_per_bit: self.read_amp_bytes_per_bit,
             cache_usage_options: self.cache_usage_options,
+            user_defined_index_factory: self.user_defined_index_factory,
+            use_udi_as_primary_index: self.use_udi_as_primary_index,
+            fail_if_no_udi_on_open: self.fail_if_no_udi_on_open,
             // An option of the column family.
             block_protection: false,
             max_block_bytes: TABLE.max_block_bytes,
@@ -271,12 +284,44 @@ impl BlockBasedTableOptions {
         options.validate_for_building()?;
         Ok(options)
     }
+
+    /// Refuses in RocksDB's words what does not go with an index besides that of the tables.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported.
+    pub(super) fn check_user_defined_index(
+        &self,
+        options: &ColumnFamilyOptions,
+    ) -> pumice_base::Result<()> {
+        let primary = self.use_udi_as_primary_index;
+        let bottommost = options.bottommost_compression_opts.parallel_threads;
+        let why = match self.user_defined_index_factory {
+            None if primary => "use_udi_as_primary_index requires user_defined_index_factory",
+            None => return Ok(()),
+            Some(_) if options.compression_opts.parallel_threads.max(bottommost) > 1 => {
+                "user_defined_index_factory not supported with parallel compression"
+            }
+            Some(_) if primary && self.index_type == IndexType::TwoLevel => {
+                "use_udi_as_primary_index is incompatible with partitioned index \
+                 (kTwoLevelIndexSearch). The UDI wrapper currently only supports flat \
+                 (single-level) index builders."
+            }
+            Some(_) if !matches!(options.comparator, Comparator::Bytewise) => {
+                return Err(Error::not_supported(format!(
+                    "TrieIndexFactory requires BytewiseComparator; got: : {}",
+                    options.comparator.name()
+                )));
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(Error::invalid_argument(why))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::ColumnFamilyOptions;
+    use super::super::sanitize::check_column_family;
     use super::*;
 
     #[pumice_test_macros::test]
@@ -300,6 +345,41 @@ mod tests {
             let expected = (1..4).contains(&ratio);
             assert_eq!(error.contains("space overhead is too high"), expected, "{ratio}: {error}");
         }
+    }
+
+    #[pumice_test_macros::test]
+    fn trie_indexes_are_refused_in_rocksdbs_words() {
+        let family = |text: &str| {
+            let mut cf = ColumnFamilyOptions::default();
+            cf.set("table_factory", text).map(|()| cf)
+        };
+        for text in ["trie_index", "{id=trie_index;}"] {
+            let cf = family(&format!("{{user_defined_index_factory={text};}}")).unwrap();
+            let name = cf.table_factory.get("user_defined_index_factory").unwrap();
+            assert_eq!(name, "trie_index");
+            check_column_family(&cf).unwrap();
+        }
+        let other = family("{user_defined_index_factory=other}").err().unwrap().to_string();
+        assert!(other.contains("Could not load UserDefinedIndexFactory: other"), "{other}");
+        let trie = |text: &str| {
+            family(&format!("{{user_defined_index_factory=trie_index;{text}}}")).unwrap()
+        };
+        let refused = |cf: &ColumnFamilyOptions, words: &str| {
+            let error = check_column_family(cf).err().unwrap().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        let lone = family("{use_udi_as_primary_index=true;}").unwrap();
+        refused(&lone, "use_udi_as_primary_index requires user_defined_index_factory");
+        refused(
+            &trie("use_udi_as_primary_index=true;index_type=kTwoLevelIndexSearch;"),
+            "use_udi_as_primary_index is incompatible with partitioned index",
+        );
+        let mut parallel = trie("");
+        parallel.set("compression_opts", "{parallel_threads=2}").unwrap();
+        refused(&parallel, "user_defined_index_factory not supported with parallel compression");
+        let mut reverse = trie("");
+        reverse.comparator = Comparator::ReverseBytewise;
+        refused(&reverse, "TrieIndexFactory requires BytewiseComparator; got: : rocksdb.Reverse");
     }
 
     #[pumice_test_macros::test]

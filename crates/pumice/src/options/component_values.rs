@@ -22,7 +22,7 @@ use super::objects::OptionObject;
 use super::row::{OptionSet, update_nested};
 use super::value::{OptionValue, Refusal, SINCE_10_10, members};
 
-const NULL: &str = "nullptr";
+pub(super) const NULL: &str = "nullptr";
 
 impl OptionValue for Option<Arc<RateLimiter>> {
     const TYPE: &'static str = "RateLimiter";
@@ -82,7 +82,7 @@ fn is_null(text: &str) -> bool {
 }
 
 /// The object id of `{id=NAME;...}` or of plain `NAME`, and the other members.
-fn object_id(text: &str) -> Result<(String, Vec<(String, String)>), Refusal> {
+pub(super) fn object_id(text: &str) -> Result<(String, Vec<(String, String)>), Refusal> {
     let text = text.trim();
     if !text.contains('=') {
         return Ok((text.to_string(), Vec::new()));

@@ -109,7 +109,7 @@ pub use pumice_base::checksum::ChecksumType;
 pub use pumice_manifest::CompactionPri;
 pub use pumice_table::{
     CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PinningTier, PrepopulateBlockCache,
+    PinningTier, PrepopulateBlockCache, UserDefinedIndex,
 };
 pub use pumice_wal::WalRecoveryMode;
 

@@ -58,8 +58,7 @@ pub struct ReadOptions {
     pub total_order_seek: bool,
     /// Read only what is in memory; anything else is `Incomplete`, as is a table that is not open.
     pub cache_only: bool,
-    /// Priority of reads of table files at the rate limiter, if that limits reads; None does not
-    /// use it.
+    /// Priority of reads of tables at the rate limiter, if that limits reads; None bypasses it.
     pub rate_limiter_priority: Option<IoPriority>,
     /// Microseconds since 1970 after which the read gives up with `TimedOut`; 0 for never. The
     /// clock is read where a table file is read: data in memory is returned at any time, and a read
@@ -77,11 +76,9 @@ pub struct ReadOptions {
     /// RocksDB's, such a cursor also moves backwards. Refused with a snapshot.
     pub tailing: bool,
     /// A cursor passes over the entries of tables that this does not want; their range deletions
-    /// still hide those of others. Point reads do not ask it. It may be called at any move, and
-    /// must give the same answer for a table each time.
+    /// still hide those of others. Point reads do not ask it. It must always answer the same.
     pub table_filter: Option<TableFilter>,
-    /// Deletions of ranges are not looked for: what they deleted, and no compaction has removed
-    /// yet, is read as if it were there.
+    /// Deletions of ranges are not looked for: what they deleted is read until a compaction.
     pub ignore_range_deletions: bool,
     /// A move of a cursor that has passed over more entries than this which it does not show ends
     /// without a key, and its status is Incomplete; 0 for no limit. Runs of deleted keys that are
@@ -94,6 +91,8 @@ pub struct ReadOptions {
     /// deletions with an empty value. Its keys are then whole: the user's bytes, the timestamp, and
     /// 8 bytes of which the first tells a deletion (0x14 or 0x07).
     pub iter_start_ts: Option<Vec<u8>>,
+    /// Data blocks are found in this index where the column family and the table have it.
+    pub table_index_factory: Option<pumice_table::UserDefinedIndex>,
 }
 
 impl ReadOptions {
@@ -120,6 +119,7 @@ impl ReadOptions {
         max_skippable_internal_keys: 0,
         timestamp: None,
         iter_start_ts: None,
+        table_index_factory: None,
     };
 
     /// The defaults, with a deadline this many microseconds from now.

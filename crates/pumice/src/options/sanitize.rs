@@ -596,5 +596,5 @@ fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) ->
              data_block_index_type is set to kDataBlockBinaryAndHash",
         );
     }
-    Ok(())
+    table.check_user_defined_index(options)
 }

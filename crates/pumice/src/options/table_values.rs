@@ -1,5 +1,6 @@
 //! Text forms of settings whose types live in other crates: kinds of index and of data block,
-//! pinning of metadata, prepopulation of the block cache, charges to it, compaction priority.
+//! user-defined indexes, pinning of metadata, prepopulation of the block cache, charges to it,
+//! compaction priority.
 //!
 //! Thread safety: pure functions.
 
@@ -7,9 +8,10 @@ use pumice_cache::ChargedRole;
 use pumice_manifest::CompactionPri;
 use pumice_table::{
     CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PinningTier, PrepopulateBlockCache,
+    PinningTier, PrepopulateBlockCache, UserDefinedIndex,
 };
 
+use super::component_values::{NULL, object_id};
 use super::value::{OptionValue, Refusal, members};
 
 /// Gives an enum of another crate RocksDB's names in option text.
@@ -89,6 +91,27 @@ named_members! {
         Enabled = "kEnabled",
         Disabled = "kDisabled",
         Fallback = "kFallback",
+    }
+}
+
+/// By the factory's name, or `{id=NAME;}`, as RocksDB reads it.
+impl OptionValue for Option<UserDefinedIndex> {
+    const TYPE: &'static str = "UserDefinedIndexFactory";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let (id, members) = object_id(text.trim())?;
+        if let Some((name, _)) = members.into_iter().next() {
+            return Err(Refusal::UnknownName(name));
+        }
+        if matches!(id.as_str(), "" | NULL) {
+            return Ok(None);
+        }
+        let unknown = || format!("Could not load UserDefinedIndexFactory: {id}");
+        UserDefinedIndex::by_name(&id).map(Some).ok_or_else(|| Refusal::Unsupported(unknown()))
+    }
+
+    fn format(&self) -> String {
+        self.map_or(NULL, UserDefinedIndex::name).to_string()
     }
 }
 

@@ -5,18 +5,32 @@
 
 use pumice_base::hash::hash64;
 use pumice_base::narrow::low_u32;
-use pumice_base::{Comparator, Result};
+use pumice_base::{Comparator, Error, Result};
 
 use crate::build::context::TableBuildContext;
 use crate::data_block_hash::DataBlockHash;
 use crate::options::DataBlockIndexType;
 use crate::properties::{self, TableProperties};
+use crate::trie;
 
 /// Refuses settings that contradict each other or cannot be written.
 pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
     // A database refuses `block_align` with a codec. Here it is not an error: the options of a
     // table are read one after another while other threads may change them.
-    context.table.validate_for_building()
+    context.table.validate_for_building()?;
+    if context.table.user_defined_index_factory.is_some() {
+        check_trie(&context.comparator.user, context.compression_opts.parallel_threads)?;
+    }
+    Ok(())
+}
+
+/// Refuses a trie index in RocksDB's words.
+fn check_trie(order: &Comparator, compressing: u32) -> Result<()> {
+    if compressing > 1 {
+        let why = "user_defined_index_factory not supported with parallel compression";
+        return Err(Error::invalid_argument(why));
+    }
+    trie::check_order(order)
 }
 
 /// The writer of hash indexes, if they are configured and the comparator allows them.
@@ -64,6 +78,7 @@ pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties
         format_version: u64::from(options.format_version),
         merge_operator: or_null(context.merge_operator_name.clone()),
         prefix_extractor: or_null(extractor.map(|e| e.name())),
+        udi_is_primary_index: options.use_udi_as_primary_index.into(),
         property_collectors: format!("[{}]", context.property_collectors.join(",")),
         ..Default::default()
     };

@@ -3,7 +3,7 @@
 //!
 //! Runs on the emitter when the pipeline is empty.
 
-use pumice_base::{InternalKey, Result};
+use pumice_base::{Error, InternalKey, Result};
 use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
@@ -98,6 +98,18 @@ impl TableBuilder {
         let serial = self.pipeline.serial()?;
         let mut index =
             std::mem::replace(&mut serial.sink.index, IndexBuilder::new(&self.context)?);
+        if let Some(trie) = index.trie.take() {
+            let primary = self.context.table.use_udi_as_primary_index;
+            match trie.finish() {
+                Some(block) => meta.add(metaindex::TRIE_INDEX, serial.sink.out.write_raw(block)?),
+                None if primary => {
+                    return Err(Error::not_supported(
+                        "a trie index as the primary one of a table of more than 4 GiB",
+                    ));
+                }
+                None => {}
+            }
+        }
         let compress = self.context.table.enable_index_compression;
         let mut blocks = MetaBlocks::for_cache(&serial.sink.prepopulate);
         let written = index.finish(&mut |block| {

@@ -14,7 +14,7 @@ use pumice_env::IoPriority;
 use pumice_port::sync::Mutex;
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableOptions;
+use crate::options::{TableOptions, UserDefinedIndex};
 use crate::read::cached_block::PinnedBlock;
 use crate::read::table::Table;
 use crate::stats::TableStats;
@@ -114,6 +114,8 @@ pub struct TableReadOptions {
     pub limits: ReadLimits,
     /// Range deletions hide nothing; the caller does it.
     pub ignore_range_deletions: bool,
+    /// Use that index of tables that have it; the column family has to have it too.
+    pub table_index_factory: Option<UserDefinedIndex>,
 }
 
 impl TableReadOptions {
@@ -252,6 +254,7 @@ impl Default for TableReadOptions {
             io_priority: None,
             limits: ReadLimits::default(),
             ignore_range_deletions: false,
+            table_index_factory: None,
         }
     }
 }

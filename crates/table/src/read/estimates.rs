@@ -55,8 +55,9 @@ impl Table {
         let filter = self.filter.as_ref().map_or(0, |f| held(&f.block) + partitions(&f.partitions));
         let index = held(&self.index) + partitions(&self.index_partitions);
         let tombstones = self.range_tombstones.as_ref().map_or(0, |t| t.memory_bytes());
+        let trie = self.trie.as_ref().map_or(0, |trie| trie.memory_bytes());
         let dictionary = self.file.dictionary.as_ref().map_or(0, |d| d.memory_bytes());
         let properties = self.properties.heap_bytes();
-        size_of::<Self>() + properties + index + filter + tombstones + dictionary
+        size_of::<Self>() + properties + index + trie + filter + tombstones + dictionary
     }
 }

@@ -73,6 +73,8 @@ pub struct TableIter {
     pub(super) waits: Option<(BlockHandle, BlockKind)>,
     /// What reading it gave.
     pub(super) fetched: Option<Fetched>,
+    /// Blocks are found in the trie index.
+    pub(super) by_trie: bool,
     has_prefixes: bool,
     error: Option<Error>,
 }
@@ -95,6 +97,7 @@ impl Table {
             defers: false,
             waits: None,
             fetched: None,
+            by_trie: self.has_trie && self.trie_for(options).is_some(),
             has_prefixes,
             error: None,
         }

@@ -16,8 +16,8 @@ use pumice_env::ReadaheadBuffer;
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::blocks::{MetaBlock, at_pace};
+use crate::read::by_trie::Blocks;
 use crate::read::cached_block::PinnedBlock;
-use crate::read::index::IndexBlock;
 use crate::read::iter::{Entered, TableIter};
 
 /// A block for which a move waited.
@@ -84,25 +84,36 @@ impl TableIter {
 
     /// Gets the top level of the index; false if the move has to wait for it.
     fn load_top(&mut self) -> Result<bool> {
-        if self.top.is_none() {
+        if self.top.is_none() && !self.by_trie {
             self.top = match &self.table.index {
                 MetaBlock::Held(block) => Some(block.clone()),
                 MetaBlock::InCache(handle) => self.obtain(*handle, BlockKind::Index)?,
             };
         }
-        Ok(self.top.is_some())
+        Ok(self.top.is_some() || self.by_trie)
     }
 
-    fn top_index(&self) -> Result<&IndexBlock> {
-        self.table.index_in(self.top.as_ref().expect("load_top was called"))
+    fn top_index(&self) -> Result<Blocks<'_>> {
+        if self.by_trie
+            && let Some(trie) = &self.table.trie
+        {
+            return Ok(Blocks::Trie(trie));
+        }
+        let top = self.top.as_ref().expect("load_top was called");
+        self.table.index_in(top).map(Blocks::Index)
     }
 
     /// The index that `at` counts in.
-    pub(super) fn current_index(&self) -> Result<&IndexBlock> {
+    pub(super) fn current_index(&self) -> Result<Blocks<'_>> {
         match &self.partition {
-            Some(partition) => self.table.index_in(partition),
+            Some(partition) => self.table.index_in(partition).map(Blocks::Index),
             None => self.top_index(),
         }
+    }
+
+    /// The index has a top level and partitions.
+    fn is_partitioned(&self) -> bool {
+        self.table.index_partitioned && !self.by_trie
     }
 
     /// Goes to entry `top_at` of the top level, and there to the first or last block.
@@ -113,7 +124,7 @@ impl TableIter {
         if top_at >= self.top_index()?.len() {
             return Ok(Entered::Nothing);
         }
-        if !self.table.index_partitioned {
+        if !self.is_partitioned() {
             return self.enter_block(top_at);
         }
         if !self.enter_partition(top_at)? {
@@ -169,7 +180,7 @@ impl TableIter {
             return Ok(Entered::Waits);
         }
         let top_at = self.top_index()?.seek(&self.table.comparator, target);
-        if !self.table.index_partitioned || top_at >= self.top_index()?.len() {
+        if !self.is_partitioned() || top_at >= self.top_index()?.len() {
             return self.enter_top(top_at, false);
         }
         if !self.enter_partition(top_at)? {
@@ -260,8 +271,8 @@ impl TableIter {
         let bound = seek_key(&**bound, MAX_SEQUENCE);
         let (order, bound) = (&self.table.comparator, InternalKey::new(&bound));
         let (Ok(top), Ok(index)) = (self.top_index(), self.current_index()) else { return whole };
-        let is_far = self.table.index_partitioned && top.seek(order, bound) > self.top_at + 1;
-        if is_far || index.is_empty() {
+        let is_far = self.is_partitioned() && top.seek(order, bound) > self.top_at + 1;
+        if is_far || index.len() == 0 {
             return whole;
         }
         let last = index.handle(index.seek(order, bound).min(index.len() - 1));

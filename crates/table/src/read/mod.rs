@@ -2,17 +2,18 @@
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `next_blocks` answer point lookups,
 //! `iter` and `iter_blocks` iterate, `estimates` estimates sizes, `verify` reads everything,
-//! `salvage` reads the rest of a damaged table, `uncache` removes cached blocks. Under them:
-//! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
-//! (walking a block), `embedded` (values in records of the table), `protect` (blocks that change in
-//! memory), `cached_block` (entries of the block cache), `secondary` (those of the secondary one),
-//! `context` (parameters of an open and of a read), `read_amp` (which part of a block is used),
-//! `observe` (reports to statistics and perf contexts).
+//! `by_trie` are reads through a trie index, `salvage` reads the rest of a damaged table, `uncache`
+//! removes cached blocks. Under them: `file` (checksums, decompression), `block` and `index`
+//! (decoded blocks), `scan` and `cursor` (walking a block), `embedded` (values in records of the
+//! table), `protect` (blocks that change in memory), `cached_block` (entries of the block cache),
+//! `secondary` (those of the secondary one), `context` (parameters of an open and of a read),
+//! `read_amp` (which part of a block is used), `observe` (reports to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
 pub(crate) mod block;
 pub(crate) mod blocks;
+mod by_trie;
 pub(crate) mod cached_block;
 pub(crate) mod context;
 pub(crate) mod cursor;

@@ -205,6 +205,7 @@ impl Opener {
                 first_keys: index_type == IndexType::BinarySearchWithFirstKey,
             },
             index_partitioned: index_type == IndexType::TwoLevel,
+            has_trie: false,
             embeds,
             names_indexes: embeds && !self.context.raw_indexes,
             data_blocks: OnceLock::new(),
@@ -214,6 +215,7 @@ impl Opener {
             index_partitions: None,
             filter: None,
             range_tombstones: None,
+            trie: None,
             options: Arc::clone(options),
             comparator: self.context.comparator.clone(),
             footer: self.footer,
@@ -233,6 +235,7 @@ impl Opener {
             table.index_partitions =
                 table.hold_partitions(&self.tail, &table.index, BlockKind::Index, &pins)?;
         }
+        table.load_trie(&self.tail, &self.meta)?;
         table.load_filter(&self.tail, &self.meta, &self.context, &pins)?;
         table.charge_memory()?;
         Ok(Arc::new(table))

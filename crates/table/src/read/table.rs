@@ -32,6 +32,7 @@ use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::scan::{Landing, Next, find_version};
+use crate::trie::TrieIndex;
 
 /// Partitions of an index or filter that the table holds, by number in the top level; `None` if
 /// they are found through the cache each time.
@@ -84,6 +85,8 @@ pub struct Table {
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
+    /// There is a `trie`.
+    pub(crate) has_trie: bool,
     /// Values are in records of their own, which the table says.
     pub(crate) embeds: bool,
     /// Indexes of such values get the number of the table.
@@ -99,6 +102,8 @@ pub struct Table {
     pub(crate) index_partitions: HeldPartitions,
     pub(crate) filter: Option<TableFilter>,
     pub(crate) range_tombstones: Option<Arc<FragmentedTombstones>>,
+    /// The trie index, if the column family has one and the table too.
+    pub(crate) trie: Option<Box<TrieIndex>>,
     pub(crate) cache: Option<Arc<BlockCache>>,
     pub(crate) cache_base: [u64; 2],
     /// What the table holds, if it is charged to the block cache.
@@ -220,13 +225,19 @@ impl Table {
             found = true;
             f(key, value, block)
         };
-        let top = self.meta(&self.index, BlockKind::Index, options)?;
-        let top = self.index_of(&top)?;
-        if self.index_partitioned {
-            self.get_partitioned(top, options, target, &mut note)?;
+        if self.has_trie
+            && let Some(trie) = self.trie_for(options)
+        {
+            self.get_by_trie(trie, options, target, &mut note)?;
         } else {
-            let at = top.seek(&self.comparator, target);
-            self.get_in::<OBSERVED, _>(top, at, options, target, &mut note)?;
+            let top = self.meta(&self.index, BlockKind::Index, options)?;
+            let top = self.index_of(&top)?;
+            if self.index_partitioned {
+                self.get_partitioned(top, options, target, &mut note)?;
+            } else {
+                let at = top.seek(&self.comparator, target);
+                self.get_in::<OBSERVED, _>(top, at, options, target, &mut note)?;
+            }
         }
         if OBSERVED && found && verdict == Verdict::MayExist {
             self.note_true_positive();

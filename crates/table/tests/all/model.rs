@@ -12,7 +12,8 @@ use pumice_base::{Comparator, InternalKeyComparator, UserKey, ValueType};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
-    IndexShortening, Table, TableBuildContext, TableIter, TableOptions, TableReadOptions,
+    IndexShortening, IndexType, Table, TableBuildContext, TableIter, TableOptions,
+    TableReadOptions, UserDefinedIndex,
 };
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -254,6 +255,133 @@ fn random_tables_read_as_the_map() {
         }
         check_offsets(&table, &list);
     }
+}
+
+/// The same through a trie index, be it the primary one or asked for.
+#[pumice_test_macros::test]
+fn reads_through_a_trie_find_what_the_map_has() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let mut context = random_context(&mut rng, &Comparator::Bytewise);
+        let primary = rng.one_in(2);
+        let options = Arc::make_mut(&mut context.table);
+        options.user_defined_index_factory = Some(UserDefinedIndex::Trie);
+        options.use_udi_as_primary_index = primary;
+        options.fail_if_no_udi_on_open = rng.one_in(2);
+        if !primary && rng.one_in(3) {
+            options.index_type = IndexType::TwoLevel;
+            options.metadata_block_size = 200;
+        }
+        let versions = 1 + rng.uniform(12);
+        let keys = 1 + rng.uniform(400) as usize;
+        let list = entries(&mut rng, &Comparator::Bytewise, keys, versions);
+        let built = support::build(context.clone(), list.iter().map(|(k, v)| (&k[..], &v[..])));
+        let table = support::open(support::read_context(&context), &built.bytes).unwrap();
+        table.verify_checksums().unwrap();
+        for asked in [true, primary] {
+            let table_index_factory = asked.then_some(UserDefinedIndex::Trie);
+            let ro = TableReadOptions { table_index_factory, ..Default::default() };
+            check_iteration(&table, &list, &ro);
+            check_seeks(&mut rng, &table, &list, &ro);
+            check_gets(&mut rng, &table, &list, &ro);
+        }
+    }
+}
+
+/// A table without a trie is read through its own index, unless the options forbid it; so is one of
+/// a family that has none.
+#[pumice_test_macros::test]
+fn tables_without_a_trie_are_read_unless_one_is_required() {
+    let mut context = TableBuildContext::default();
+    let list = entries(&mut Rng::new(5), &Comparator::Bytewise, 300, 3);
+    let mut tables = Vec::new();
+    for index in [None, Some(UserDefinedIndex::Trie)] {
+        Arc::make_mut(&mut context.table).user_defined_index_factory = index;
+        tables.push(support::build(context.clone(), list.iter().map(|(k, v)| (&k[..], &v[..]))));
+    }
+    let ro = TableReadOptions {
+        table_index_factory: Some(UserDefinedIndex::Trie),
+        ..Default::default()
+    };
+    let mut memory = Vec::new();
+    for (table, configured) in [(0, false), (0, true), (1, false), (1, true)] {
+        let options = Arc::make_mut(&mut context.table);
+        options.user_defined_index_factory = configured.then_some(UserDefinedIndex::Trie);
+        let table = support::open(support::read_context(&context), &tables[table].bytes).unwrap();
+        check_iteration(&table, &list, &ro);
+        memory.push(table.approximate_memory());
+    }
+    assert!(memory[3] > memory[2], "{memory:?}");
+    for strict in [0, 1] {
+        let options = Arc::make_mut(&mut context.table);
+        (options.fail_if_no_udi_on_open, options.use_udi_as_primary_index) =
+            (strict == 0, strict == 1);
+        let read = support::read_context(&context);
+        let error = support::open(read, &tables[0].bytes).err().unwrap();
+        let words = "Cannot find the meta block: rocksdb.user_defined_index.trie_index: ";
+        assert!(error.is_corruption() && error.message().contains(words), "{error}");
+    }
+}
+
+#[pumice_test_macros::test]
+fn what_no_trie_can_do_is_refused_in_rocksdbs_words() {
+    let refused = |context: TableBuildContext| {
+        let fs = pumice_env::MemFs::new(1).shared();
+        let path = std::path::Path::new("/t.sst");
+        let file = pumice_env::FileSystem::create(&*fs, path, &Default::default()).unwrap();
+        let writer = pumice_env::BufferedWriter::new(file, pumice_env::WriterOptions::new(1 << 20));
+        pumice_table::TableBuilder::new(context, writer).err().unwrap().to_string()
+    };
+    let trie = |change: fn(&mut TableOptions)| {
+        let mut options = TableOptions {
+            user_defined_index_factory: Some(UserDefinedIndex::Trie),
+            ..Default::default()
+        };
+        change(&mut options);
+        TableBuildContext { table: Arc::new(options), ..Default::default() }
+    };
+    let mut reverse = trie(|_| {});
+    reverse.comparator = InternalKeyComparator::new(Comparator::ReverseBytewise);
+    let mut parallel = trie(|_| {});
+    parallel.compression_opts.parallel_threads = 2;
+    let primary = |options: &mut TableOptions| options.use_udi_as_primary_index = true;
+    let lone = TableOptions { use_udi_as_primary_index: true, ..Default::default() };
+    for (context, words) in [
+        (
+            reverse,
+            "Not implemented: TrieIndexFactory requires BytewiseComparator; got: : \
+             rocksdb.ReverseBytewiseComparator",
+        ),
+        (
+            parallel,
+            "Invalid argument: user_defined_index_factory not supported with parallel compression",
+        ),
+        (
+            TableBuildContext { table: Arc::new(lone), ..Default::default() },
+            "Invalid argument: use_udi_as_primary_index requires user_defined_index_factory",
+        ),
+        (
+            trie(|options| {
+                options.use_udi_as_primary_index = true;
+                options.index_type = IndexType::TwoLevel;
+            }),
+            "Invalid argument: use_udi_as_primary_index is incompatible with partitioned index \
+             (kTwoLevelIndexSearch)",
+        ),
+        (
+            trie(|options| {
+                options.use_udi_as_primary_index = true;
+                options.partition_filters = true;
+            }),
+            "Invalid argument: use_udi_as_primary_index is incompatible with partitioned filters",
+        ),
+    ] {
+        assert_eq!(refused(context), words);
+    }
+    let list = entries(&mut Rng::new(5), &Comparator::Bytewise, 300, 3);
+    let built = support::build(trie(primary), list.iter().map(|(k, v)| (&k[..], &v[..])));
+    assert_eq!(built.properties.udi_is_primary_index, 1);
 }
 
 fn check_offsets(table: &Arc<Table>, list: &Entries) {

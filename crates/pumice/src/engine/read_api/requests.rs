@@ -34,6 +34,7 @@ pub(crate) fn table_options(options: &ReadOptions) -> TableReadOptions {
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        table_index_factory: options.table_index_factory,
         ..TableReadOptions::default()
     }
 }
@@ -49,6 +50,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         io_priority: options.rate_limiter_priority,
         limits: limits(options),
         ignore_range_deletions: options.ignore_range_deletions,
+        table_index_factory: options.table_index_factory,
         ..TableReadOptions::default()
     }
 }

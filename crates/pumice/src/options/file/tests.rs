@@ -112,10 +112,9 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
     // Unknown names and unsupported values; what only writers must know, readers may pass over.
     for (db, cf, table, readable) in [
         ("", "enable_blob_direct_write=true", "", false),
-        ("", "", "use_udi_as_primary_index=true", false),
         ("db_paths={{path=/x;target_size=1}}", "", "", false),
         ("", "compaction_style=kCompactionStyleNone", "", true),
-        ("", "", "user_defined_index_factory=trie_index", true),
+        ("", "", "user_defined_index_factory=another_index", true),
         ("", "preserve_internal_time_seconds=5", "", true),
     ] {
         let text = file("11.9.0", db, cf, table);
@@ -133,9 +132,9 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
     }
     // Their default values are skipped like other names.
     let text =
-        file("11.9.0", "", "enable_blob_direct_write=false", "use_udi_as_primary_index=false");
+        file("11.9.0", "", "enable_blob_direct_write=false", "user_defined_index_factory=nullptr");
     let loaded = parse_options_file(&text, FileRules::default()).unwrap();
-    assert_eq!(loaded.ignored.len(), 2);
+    assert_eq!(loaded.ignored.len(), 1);
     // What this build cannot do and no file shows is refused, too, unless the rules say so.
     let text = file("11.9.0", "wal_filter=x", "", "");
     assert!(message(&text, reading).contains("wal_filter=x"));

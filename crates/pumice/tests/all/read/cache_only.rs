@@ -28,6 +28,7 @@ const ONLY: ReadOptions = ReadOptions {
     max_skippable_internal_keys: 0,
     timestamp: None,
     iter_start_ts: None,
+    table_index_factory: None,
 };
 
 /// A level of several tables, two of L0 (keys from `KEYS` on) and a memtable (from `KEYS + 20` on),

@@ -33,6 +33,7 @@ use crate::build::context::TableBuildContext;
 use crate::handle::BlockHandle;
 use crate::metaindex;
 use crate::options::IndexType;
+use crate::trie::TrieEntries;
 
 use self::entries::{Entries, Form};
 use self::hash::PrefixBlocks;
@@ -57,6 +58,8 @@ pub(crate) struct IndexBuilder {
     entries: Entries,
     prefixes: PrefixBlocks,
     partitions: Partitions,
+    /// The separators of a trie index.
+    pub trie: Option<Box<TrieEntries>>,
 }
 
 /// What was written.
@@ -109,6 +112,7 @@ impl IndexBuilder {
             entries: Entries::default(),
             prefixes: PrefixBlocks::default(),
             partitions: Partitions::new(options),
+            trie: options.user_defined_index_factory.map(|_| Box::default()),
         })
     }
 
@@ -116,6 +120,9 @@ impl IndexBuilder {
     pub fn push(&mut self, entry: &IndexEntry, handle: BlockHandle) {
         let block = len_u32(self.entries.len());
         self.needs_sequences |= entry.needs_sequences;
+        if let Some(trie) = &mut self.trie {
+            trie.push(&entry.trie, handle);
+        }
         match self.kind {
             IndexType::BinarySearch => self.entries.push(&entry.separator, handle),
             IndexType::HashSearch => {

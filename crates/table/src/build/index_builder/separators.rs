@@ -18,6 +18,7 @@ use crate::build::context::TableBuildContext;
 use crate::build::index_builder::hash::PrefixRuns;
 use crate::options::{IndexShortening, IndexType};
 use crate::prefix::common_prefix;
+use crate::trie::TrieEntry;
 
 /// The trailer of a separator that is not a key of the table.
 fn separator_trailer() -> [u8; TRAILER_LEN] {
@@ -32,6 +33,8 @@ pub(crate) struct Separators {
     keeps_first_keys: bool,
     /// Set for a hash index.
     extractor: Option<Arc<dyn SliceTransform>>,
+    /// There is a trie index too.
+    trie: bool,
 }
 
 /// The index entry of one block, without its handle.
@@ -47,6 +50,8 @@ pub(crate) struct IndexEntry {
     pub(super) prefixes: PrefixRuns,
     /// The index partition ends after this entry. Used with coupled partitions only.
     pub cut_after: bool,
+    /// The entry in the trie index, if there is one.
+    pub(super) trie: TrieEntry,
 }
 
 impl IndexEntry {
@@ -66,6 +71,7 @@ impl Separators {
             shortening: context.table.index_shortening,
             keeps_first_keys: kind == IndexType::BinarySearchWithFirstKey,
             extractor: context.prefix_extractor.clone().filter(|_| hashes),
+            trie: context.table.user_defined_index_factory.is_some(),
         }
     }
 
@@ -84,6 +90,9 @@ impl Separators {
         entry.first_key.clear();
         if self.keeps_first_keys {
             entry.first_key.extend_from_slice(first_key);
+        }
+        if self.trie {
+            entry.trie.prepare(last_key, next_key);
         }
         entry.separator.clear();
         if let Some(next) = next_key

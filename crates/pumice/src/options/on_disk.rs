@@ -84,11 +84,15 @@ mod tests {
     use super::super::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions};
     use super::*;
 
+    /// Options with values that are supported and others that are not.
+    const OTHER_VALUES: [&str; 3] =
+        ["compaction_style", "compression_manager", "file_checksum_gen_factory"];
+
     /// The values of an unsupported row that are accepted; None if the tables lack the name.
     fn accepted<S: OptionSet>(name: &str) -> Option<&'static [&'static str]> {
         match S::row(name) {
             Some(OptionRow { kind: RowKind::Unsupported { accepts }, .. }) => Some(accepts),
-            Some(_) if ["compaction_style", "file_checksum_gen_factory"].contains(&name) => None,
+            Some(_) if OTHER_VALUES.contains(&name) => None,
             Some(_) => panic!("{name} is supported"),
             None => None,
         }

@@ -152,7 +152,7 @@ pub struct CompressionOptions {
     /// A compressed block larger than this share of its input, in 1/1024, is stored raw.
     pub max_compressed_bytes_per_kb: i32,
     /// Store data blocks as they are while compressing them does not reach that share, on average.
-    /// An option of RocksDB since 11.12.
+    /// An option of RocksDB since 11.12; not in texts of options, which older versions read.
     pub auto_skip: bool,
     /// With `auto_skip` one data block is tried after so many that were not; 0 for
     /// [`AUTO_SKIP_SAMPLE_EVERY`].

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -166,43 +165,28 @@ const OPTIONS: &str = "file env_uri fs_uri command output_hex json decode_blob_i
 /// What `--command` may be.
 const COMMANDS: &str = "check scan raw verify recompress identify none";
 
-/// docs/compatibility.md has these words.
-fn assert_stated(words: &str) {
-    let page = include_str!("../../../docs/compatibility.md");
-    assert!(page.contains(words), "docs/compatibility.md lacks: {words}");
-}
-
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
-fn every_option_is_taken_or_refused_by_its_name() {
+fn every_option_and_command_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<&str> = OPTIONS.split_whitespace().collect();
-    let mut refused = BTreeMap::<String, Vec<String>>::new();
     for name in &names {
         let printed = ours(dir.path(), &format!("--file=nosuch.sst --{name}=1"));
-        assert!(!printed.2.contains("Unrecognized argument"), "{name}: {printed:?}");
-        let words = format!("--{name} is not supported yet: it needs ");
-        if let Some(feature) = printed.2.strip_prefix(&words) {
-            refused.entry(feature.to_string()).or_default().push(format!("`--{name}`"));
+        for refusal in ["Unrecognized argument", "is not supported yet"] {
+            assert!(!printed.2.contains(refusal), "{name}: {printed:?}");
         }
     }
-    let taken = names.len() - refused.values().map(Vec::len).sum::<usize>();
-    assert_stated(&format!("| options of sst_dump | {taken} of {},", names.len()));
-    // Each command is known; one of a file that is not there fails by that alone.
-    for command in COMMANDS.split_whitespace() {
+    let commands: Vec<&str> = COMMANDS.split_whitespace().collect();
+    // One of a file that is not there fails by that alone.
+    for command in &commands {
         let printed = ours(dir.path(), &format!("--file=nosuch.sst --command={command}"));
         assert!(printed.2.contains("nosuch.sst"), "{command}: {printed:?}");
     }
+    let (names, commands) = (names.len(), commands.len());
+    let row = format!("| options of sst_dump | all {names}, with {commands} commands |");
+    let page = include_str!("../../../docs/compatibility.md");
+    assert!(page.contains(&row), "docs/compatibility.md lacks: {row}");
     assert!(ours(dir.path(), "--file=x --command=nosuch").2.contains("Unknown command 'nosuch'"));
-    assert_stated(&format!("with {} commands |", COMMANDS.split_whitespace().count()));
-    let row = |(feature, mut names): (String, Vec<String>)| {
-        names.sort();
-        format!("| {} | {feature} |\n", names.join(", "))
-    };
-    let rows: String = refused.into_iter().map(row).collect();
-    let table = format!("| refused of sst_dump | it needs |\n|---|---|\n{rows}");
-    println!("{table}");
-    assert_stated(&table);
     assert!(ours(dir.path(), "--file=x --nosuch=1").2.contains("Unrecognized argument '--nosuch'"));
 }
 
@@ -365,17 +349,12 @@ fn sizes_of_indexes_are_those_that_are_stored() {
     }
 }
 
-/// Words of RocksDB's tool about compression managers.
+/// Words of RocksDB's tool about compression managers, and what they do.
 #[test] // It starts processes.
-fn there_is_one_compression_manager() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = pumice::Options::default();
-    let mut writer = pumice::SstFileWriter::new(&options).unwrap();
-    writer.open(dir.path().join("t.sst")).unwrap();
-    writer.put("k", "v").unwrap();
-    writer.finish().unwrap();
+fn a_table_is_recompressed_by_a_manager() {
+    let dir = compressed_table();
     let with = |name: &str| {
-        let words = "--file=t.sst --command=recompress --compression_types=kZSTD";
+        let words = "--file=t.sst --command=recompress --compression_types=kZSTD --block_size=1000";
         ours(dir.path(), &format!("{words} --compression_manager={name}"))
     };
     let (status, out, err) = with("BuiltinV2");
@@ -384,11 +363,67 @@ fn there_is_one_compression_manager() {
     let (status, out, err) = with("BuiltinV2 --json");
     assert!(status == Some(0) && out.starts_with(first), "{out}{err}");
     assert!(out.contains("\"compression_manager\":\"BuiltinCompressionManagerV2\""), "{out}");
+    let (_, out, _) = with(
+        "RoundRobinManager --json --show_properties --block_based_table_options=format_version=7",
+    );
+    assert!(out.contains("\"compression_name\":\"BuiltinV2;010203040507;\""), "{out}");
     for (name, words) in [
         ("mixed", "Could not load CompressionManager: mixed"),
         ("nullptr", "No compression manager created: nullptr"),
     ] {
         let (status, _, err) = with(name);
         assert!(status == Some(1) && err.contains(words), "{err}");
+    }
+}
+
+/// A folder with the table t.sst, whose values are noise.
+fn noise() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = pumice::SstFileWriter::new(&pumice::Options::default()).unwrap();
+    writer.open(dir.path().join("t.sst")).unwrap();
+    let mut rng = pumice_base::random::Rng::new(1);
+    for n in 0..2000 {
+        writer.put(format!("key{n:06}"), rng.bytes(1000)).unwrap();
+    }
+    writer.finish().unwrap();
+    dir
+}
+
+/// `--compression_auto_skip` and its interval.
+#[test] // It starts processes.
+fn blocks_that_do_not_compress_are_passed_over() {
+    let dir = noise();
+    let words = "--file=t.sst --command=recompress --json --block_size=1000 \
+                 --compression_types=kLZ4Compression";
+    let with = |more: &str| {
+        let printed = ours(dir.path(), &format!("{words} {more}"));
+        assert_eq!(printed.0, Some(0), "{printed:?}");
+        let (_, measured) = printed.1.split_once("\"measurements\":").unwrap();
+        let counted = ["bypassed", "rejected"]
+            .map(|what| number(measured, &format!("blocks_compression_{what}")));
+        (counted, number(measured, "compressed_data_payload"), printed.1)
+    };
+    let ([bypassed, rejected], bytes, out) = with("");
+    assert_eq!((bypassed, rejected), (0.0, 2000.0), "{out}");
+    assert!(out.contains("\"auto_skip\":false,\"auto_skip_min_sample_every\":0,"), "{out}");
+    // 39 blocks before it is clear, then one of 65 or 10.
+    for (more, expected) in [
+        ("--compression_auto_skip=1", 39.0 + 30.0),
+        ("--compression_auto_skip=true --compression_auto_skip_min_sample_every=9", 39.0 + 196.0),
+        ("--compression_auto_skip=true --compression_parallel_threads=4", 39.0 + 30.0),
+    ] {
+        let ([bypassed, rejected], same, out) = with(more);
+        assert_eq!((rejected, bypassed), (expected, 2000.0 - expected), "{more}: {out}");
+        assert_eq!(same, bytes, "{more}");
+        assert!(out.contains("\"auto_skip\":true,"), "{out}");
+    }
+    let text = words.replace("--json ", "");
+    let (_, out, _) = ours(dir.path(), &format!("{text} --compression_auto_skip=1"));
+    assert!(out.contains("Not compressed (abort):   1931 ( 96.5%)"), "{out}");
+    for wrong in ["-1", "2147483648"] {
+        let flag = format!("--compression_auto_skip_min_sample_every={wrong}");
+        let (status, _, err) = ours(dir.path(), &format!("{words} {flag}"));
+        let range = "compression_auto_skip_min_sample_every out of range";
+        assert!(status == Some(1) && err.contains(range), "{err}");
     }
 }

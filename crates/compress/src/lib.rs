@@ -13,7 +13,8 @@
 //! lz4 and zstd are C libraries, each behind a feature of its name; without it, a request for the
 //! codec gets `NotSupported` with its name.
 //!
-//! Not here: which blocks to compress, the block trailer, sampling for dictionaries, Xpress.
+//! Not here: which blocks to compress (`manager` has only the names of the rules), the block
+//! trailer, sampling for dictionaries, Xpress.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -27,6 +28,7 @@ mod lz4;
 #[cfg(not(feature = "lz4"))]
 #[path = "lz4_absent.rs"]
 mod lz4;
+mod manager;
 mod options;
 mod snappy;
 #[cfg(all(test, feature = "lz4", feature = "zstd"))]
@@ -41,5 +43,9 @@ mod zstd;
 pub use compressor::Compressor;
 pub use decompressor::{Decompressor, Dictionary};
 pub use dictionary::CompressionDict;
-pub use options::{CompressionOptions, CompressionType, DEFAULT_LEVEL, MAX_PARALLEL_THREADS};
+pub use manager::CompressionManager;
+pub use options::{
+    AUTO_SKIP_SAMPLE_EVERY, CompressionOptions, CompressionType, DEFAULT_LEVEL,
+    MAX_PARALLEL_THREADS,
+};
 pub use snappy::SnappyPrefix;

@@ -8,6 +8,9 @@ pub const DEFAULT_LEVEL: i32 = 32767;
 /// The most threads that compress one table's blocks.
 pub const MAX_PARALLEL_THREADS: u32 = 31;
 
+/// RocksDB's default of `auto_skip_min_sample_every`.
+pub const AUTO_SKIP_SAMPLE_EVERY: u32 = 64;
+
 /// A codec; the number is the type byte of a block trailer.
 ///
 /// Example: that of [`CompressionOptions`].
@@ -65,6 +68,10 @@ impl CompressionType {
     /// The name in command-line flags, `snappy`.
     pub fn flag_name(self) -> &'static str {
         self.row().3
+    }
+    /// Whether it is the type of compressed blocks.
+    pub fn is_codec(self) -> bool {
+        !matches!(self, CompressionType::None | CompressionType::Disable)
     }
     /// Whether this build has the codec: the features `lz4` and `zstd`, which are on by default,
     /// need a C compiler.
@@ -144,6 +151,12 @@ pub struct CompressionOptions {
     pub use_zstd_dict_trainer: bool,
     /// A compressed block larger than this share of its input, in 1/1024, is stored raw.
     pub max_compressed_bytes_per_kb: i32,
+    /// Store data blocks as they are while compressing them does not reach that share, on average.
+    /// An option of RocksDB since 11.12; not in texts of options, which older versions read.
+    pub auto_skip: bool,
+    /// With `auto_skip` one data block is tried after so many that were not; 0 for
+    /// [`AUTO_SKIP_SAMPLE_EVERY`].
+    pub auto_skip_min_sample_every: u32,
     /// Zstd: put a checksum into every frame.
     pub checksum: bool,
 }
@@ -162,6 +175,8 @@ impl Default for CompressionOptions {
             max_dict_buffer_bytes: 0,
             use_zstd_dict_trainer: true,
             max_compressed_bytes_per_kb: 896,
+            auto_skip: false,
+            auto_skip_min_sample_every: 0,
             checksum: false,
         }
     }

@@ -208,7 +208,7 @@ pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::{
     CacheOptions, ChargedRole, CompressedSecondaryCache, CompressedSecondaryCacheOptions,
 };
-pub use pumice_compress::{CompressionOptions, CompressionType};
+pub use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 pub use pumice_env::{
     FileLock, FileOptions, FileSyncer, FileSystem, FileSystemWrapper, IoPriority, MemFs, PosixFs,
     RandomAccessFile, RandomAccessFileWrapper, RateLimiter, RateLimiterMode, RateLimiterOptions,

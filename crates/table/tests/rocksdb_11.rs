@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pumice_base::key::InternalKey;
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, InternalKeyComparator};
-use pumice_compress::CompressionType;
+use pumice_compress::{CompressionManager, CompressionType};
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 use pumice_table::{
     DataBlockIndexType, IndexType, Table, TableBuildContext, TableOptions, TableReadOptions,
@@ -425,4 +425,49 @@ fn trie_indexes_are_those_of_rocksdb() {
         read_by_rocksdb(&peer, &case);
     }
     assert!(seen > 40, "{seen} {same}");
+}
+
+/// RocksDB reads tables of each compression manager in each version of the format.
+#[pumice_test_macros::test]
+fn rocksdb_reads_what_managers_choose() {
+    let Some(peer) = peer() else { return };
+    let managers = [
+        None,
+        Some(CompressionManager::BuiltinV2),
+        Some(CompressionManager::RoundRobin),
+        Some(CompressionManager::CostAware),
+        Some(CompressionManager::AutoSkip),
+    ];
+    for (manager, seed) in managers.into_iter().flat_map(|m| (200..212).map(move |s| (m, s))) {
+        let mut case = Case::new(seed);
+        case.context.compression_manager = manager;
+        case.context.compression = CompressionType::Lz4;
+        case.context.compression_opts.auto_skip = manager.is_none();
+        if seed % 2 == 0 {
+            case.context.compression_opts.max_dict_bytes = 1000;
+        }
+        case.change(|o| o.enable_index_compression = true, "");
+        read_by_rocksdb(&peer, &case);
+    }
+}
+
+/// With the one manager that can be named in RocksDB's options, properties are RocksDB's.
+#[pumice_test_macros::test]
+fn properties_of_a_manager_are_those_of_rocksdb() {
+    let Some(peer) = peer() else { return };
+    for kind in [CompressionType::None, CompressionType::Lz4, CompressionType::Zstd] {
+        let mut case = Case::new(220);
+        case.versions = 1;
+        case.context.compression = kind;
+        case.context.compression_manager = Some(CompressionManager::BuiltinV2);
+        case.change(|o| o.format_version = 7, "format_version=7;");
+        let name = kind.option_name();
+        case.family += &format!(";compression={name};compression_manager=BuiltinV2");
+        let table = case.open(&case.theirs(&peer));
+        let ours = case.ours(&contents(&table)).properties;
+        let facts = |p: &pumice_table::TableProperties| {
+            (p.compression.clone(), p.compression_options.clone())
+        };
+        assert_eq!(facts(&ours), facts(table.properties()), "{name}");
+    }
 }

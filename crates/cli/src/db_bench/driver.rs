@@ -551,9 +551,15 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
         flags.benchmark_write_rate_limit,
         flags.benchmark_read_rate_limit,
     );
+    // RocksDB names zstd, whatever the manager makes of it.
+    let managed = !flags.compression_manager.eq_ignore_ascii_case("none");
+    if managed {
+        println!("Compression manager: {}", flags.compression_manager);
+    }
+    let compression = if managed { "zstd" } else { compression_name(&flags.compression_type) };
     println!(
         "Compression: {}\nCompression sampling rate: {}\nMemtablerep: {}\nPerf Level: {}",
-        compression_name(&flags.compression_type),
+        compression,
         flags.sample_for_compression,
         engine_options::memtable_name(flags),
         flags.perf_level,

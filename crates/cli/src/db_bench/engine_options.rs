@@ -6,6 +6,7 @@
 use super::flags::Flags;
 use pumice::options::MemtableFactory;
 use pumice::options::value::{OptionValue, Refusal};
+use pumice::{CompressionManager, CompressionType};
 
 /// One option by its name in the OPTIONS file.
 pub struct NamedOption {
@@ -95,6 +96,22 @@ pub fn file_manager(flags: &Flags) -> Result<Option<ManagerFlags>, String> {
         .map_err(|_| "sst_file_manager_bytes_per_sec is too large".to_string())?;
     let bytes_per_truncate = flags.sst_file_manager_bytes_per_truncate;
     Ok(Some(ManagerFlags { rate, bytes_per_truncate }))
+}
+
+/// The manager that `--compression_manager` names, as an option.
+fn compression_manager(flags: &Flags) -> Result<Option<&'static str>, String> {
+    let manager = match flags.compression_manager.to_ascii_lowercase().as_str() {
+        "none" => return Ok(None),
+        "mixed" => CompressionManager::RoundRobin,
+        "costpredictor" => CompressionManager::CostAware,
+        "autoskip" => CompressionManager::AutoSkip,
+        _ => return Err("Requested compression manager not supported".into()),
+    };
+    if codec(&flags.compression_type)? == CompressionType::None.option_name() {
+        let why = "Compression type must not be no Compression when using compression manager";
+        return Err(why.into());
+    }
+    Ok(Some(manager.name()))
 }
 
 /// The memtable that `--memtablerep` names; a number may follow after a colon. Also for a RocksDB
@@ -299,6 +316,9 @@ impl List<'_> {
                 .map(|level| if level < f.min_level_to_compress { "kNoCompression" } else { name })
                 .collect();
             self.add("min_level_to_compress", "compression_per_level", levels.join(":"));
+        }
+        if let Some(manager) = compression_manager(f)? {
+            self.add("compression_manager", "compression_manager", manager);
         }
         self.same_if_given("sample_for_compression", f.sample_for_compression);
         let flags = [

@@ -365,6 +365,9 @@ flag_table! {
 
     // Tables.
     compression_type: String = "snappy", "Algorithm to use to compress the database";
+    compression_manager: String = "none",
+        "Who chooses the codec of each block: none, mixed (all codecs in turn), autoskip or \
+        costpredictor (zstd at its highest level)";
     compression_level: i32 = codec().level, "Compression level";
     compression_parallel_threads: i32 = codec().parallel_threads as i32,
         "Number of threads for block compression";

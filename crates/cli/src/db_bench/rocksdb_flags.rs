@@ -43,7 +43,6 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("read_cache_path", "", "persistent caches"),
     ("use_blob_db", "false", "RocksDB's old BlobDB"),

@@ -42,7 +42,8 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
     --compression_level=<n>      Level of the codecs
     --compression_strategy=<n>   Strategy of zlib, 0 to 4; a hint that has no effect
-    --compression_manager=<name> BuiltinV2 is all there is
+    --compression_manager=<name> BuiltinV2, RoundRobinManager, AutoSkipCompressorManager or
+                                 CostAwareCompressorManager
     --enable_index_compression=<bool>  Index blocks are compressed, too (true)
     --compression_level_from=<n> --compression_level_to=<n>
                                  Several levels of one codec
@@ -54,6 +55,10 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --compression_parallel_threads=<n>  Threads that compress
     --compression_max_compressed_bytes_per_kb=<n>
                                  Blocks of 1024 bytes that do not get this small stay as they are
+    --compression_auto_skip=<bool>  Data blocks are not tried while they do not get that small on
+                                 average (false)
+    --compression_auto_skip_min_sample_every=<n>
+                                 One of so many is tried then; 0 is 64
     --block_based_table_options=<name=value;..>
                                  Options of the tables, as in an OPTIONS file
     --verify_compression         Decompress every block and compare
@@ -91,9 +96,3 @@ pub const KNOWN: Known<'_> = Known {
         recompress::VALUES,
     ],
 };
-
-/// Flags of RocksDB's sst_dump (7.8 to 11.9) whose feature is missing.
-pub const REFUSED: &[(&str, &str)] = &[
-    ("compression_auto_skip", "a codec that passes over blocks"),
-    ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
-];

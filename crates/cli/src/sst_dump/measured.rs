@@ -226,7 +226,7 @@ fn ratio(raw: u64, stored: u64) -> String {
     format!("{ratio:.6}")
 }
 
-/// All options of the codec. Codecs that pass over blocks are not built.
+/// All options of the codec.
 fn options(of: &CompressionOptions) -> String {
     Object::default()
         .with("window_bits", of.window_bits)
@@ -239,8 +239,8 @@ fn options(of: &CompressionOptions) -> String {
         .with("max_dict_buffer_bytes", of.max_dict_buffer_bytes)
         .with("use_zstd_dict_trainer", of.use_zstd_dict_trainer)
         .with("max_compressed_bytes_per_kb", of.max_compressed_bytes_per_kb)
-        .with("auto_skip", false)
-        .with("auto_skip_min_sample_every", 0)
+        .with("auto_skip", of.auto_skip)
+        .with("auto_skip_min_sample_every", of.auto_skip_min_sample_every)
         .with("checksum", of.checksum)
         .end()
 }

@@ -13,7 +13,7 @@ use crate::nearest::hint;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
 use crate::text::{Format, parse, show_internal_key, show_stored, show_timed_key};
-use flags::{KNOWN, REFUSED};
+use flags::KNOWN;
 use measured::Document;
 
 pub use flags::USAGE;
@@ -172,9 +172,6 @@ fn parse_regex(text: &str) -> std::result::Result<Regex, String> {
 }
 
 fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
-    if let Some((flag, feature)) = REFUSED.iter().find(|(flag, _)| arguments.has(flag)) {
-        return Err(format!("--{flag} is not supported yet: it needs {feature}"));
-    }
     arguments.check(&KNOWN).map_err(|wrong| match wrong {
         Wrong::Unknown(_, unknown) => {
             format!("Unrecognized argument '--{unknown}'{}", hint(&unknown, KNOWN.names()))

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice::{CompressionOptions, CompressionType, Options};
+use pumice::{CompressionManager, CompressionOptions, CompressionType, Options};
 use pumice_base::Result;
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
 use pumice_port::helpers::HelperPool;
@@ -21,8 +21,12 @@ use crate::arguments::Arguments;
 use crate::output::Output;
 
 /// The switches of this command.
-pub const SWITCHES: &[&str] =
-    &["compression_use_zstd_finalize_dict", "enable_index_compression", "verify_compression"];
+pub const SWITCHES: &[&str] = &[
+    "compression_use_zstd_finalize_dict",
+    "compression_auto_skip",
+    "enable_index_compression",
+    "verify_compression",
+];
 
 /// Flags of `recompress` with a value.
 pub const VALUES: &[&str] = &[
@@ -40,11 +44,8 @@ pub const VALUES: &[&str] = &[
     "compression_max_compressed_bytes_per_kb",
     "block_based_table_options",
     "compression_manager",
+    "compression_auto_skip_min_sample_every",
 ];
-
-/// The one compression manager that is there, which does what is done without one: in texts, and by
-/// its own name.
-const MANAGER: (&str, &str) = ("BuiltinV2", "BuiltinCompressionManagerV2");
 
 /// Default block size of RocksDB's tool.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -76,7 +77,7 @@ fn entries_of(table: &Arc<Table>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// What to try.
 pub struct Trials {
-    manager: Option<&'static str>,
+    manager: Option<CompressionManager>,
     codecs: Vec<CompressionType>,
     levels: Vec<i32>,
     options: CompressionOptions,
@@ -105,16 +106,31 @@ fn table_options(arguments: &Arguments) -> std::result::Result<TableOptions, Str
 }
 
 /// `--compression_manager`, with the words of RocksDB's tool.
-fn manager(arguments: &Arguments) -> std::result::Result<Option<&'static str>, String> {
-    match arguments.text("compression_manager")? {
-        None => Ok(None),
-        Some(name @ ("" | "nullptr")) => Err(format!("No compression manager created: {name}")),
-        Some(name) if name == MANAGER.0 => Ok(Some(MANAGER.1)),
-        Some(name) => Err(format!(
+fn manager(arguments: &Arguments) -> std::result::Result<Option<CompressionManager>, String> {
+    let Some(name) = arguments.text("compression_manager")? else { return Ok(None) };
+    if matches!(name, "" | "nullptr") {
+        return Err(format!("No compression manager created: {name}"));
+    }
+    let unknown = || {
+        format!(
             "Failed to create compression manager: Not implemented: Could not load \
              CompressionManager: {name}"
-        )),
-    }
+        )
+    };
+    CompressionManager::from_name(name).map(Some).ok_or_else(unknown)
+}
+
+/// `--compression_auto_skip` and its interval.
+fn auto_skip(
+    arguments: &Arguments,
+    options: &mut CompressionOptions,
+) -> std::result::Result<(), String> {
+    options.auto_skip = arguments.flag("compression_auto_skip");
+    let every = arguments.number::<i64>("compression_auto_skip_min_sample_every")?;
+    let every = i32::try_from(every.unwrap_or_default()).ok().and_then(|n| u32::try_from(n).ok());
+    let wrong = || "compression_auto_skip_min_sample_every out of range".to_string();
+    options.auto_skip_min_sample_every = every.ok_or_else(wrong)?;
+    Ok(())
 }
 
 impl Trials {
@@ -160,6 +176,7 @@ impl Trials {
         if let Some(limit) = arguments.number("compression_max_compressed_bytes_per_kb")? {
             options.max_compressed_bytes_per_kb = limit;
         }
+        auto_skip(arguments, &mut options)?;
         let manager = manager(arguments)?;
         Ok(Trials { manager, codecs, levels, options, table: table_options(arguments)? })
     }
@@ -167,7 +184,7 @@ impl Trials {
     /// Says which compression manager is used, if one is given.
     pub fn introduce(&self, out: &mut Output) {
         if let Some(manager) = self.manager {
-            out.text(&format!("Using compression manager: {manager}\n"));
+            out.text(&format!("Using compression manager: {}\n", manager.name()));
         }
     }
 
@@ -193,6 +210,7 @@ impl Trials {
         let walked = walk_all(&table, &reads)?;
         document.baseline(path, table.properties(), &walked);
         let entries = entries_of(&table)?;
+        let manager = self.manager.map(CompressionManager::name);
         let mut last = None;
         for codec in &self.codecs {
             for level in &self.levels {
@@ -214,7 +232,7 @@ impl Trials {
                     stats: builder.stats().clone(),
                     written,
                 };
-                document.measurement(path, &built, &walk_all(&again, &reads)?, self.manager);
+                document.measurement(path, &built, &walk_all(&again, &reads)?, manager);
                 last = Some(built);
             }
         }
@@ -254,6 +272,7 @@ impl Trials {
             comparator: table.comparator().clone(),
             compression,
             compression_opts,
+            compression_manager: self.manager,
             helpers: Some(HelperPool::shared()),
             ..TableBuildContext::default()
         };
@@ -284,9 +303,11 @@ impl Trials {
         let blocks = builder.properties().num_data_blocks;
         let stats = builder.stats();
         // Index blocks are compressed and counted, too.
-        let raw = blocks.saturating_sub(stats.blocks_compressed);
+        // None without a codec, as in RocksDB.
+        let none = if compression.is_codec() { stats.blocks_bypassed } else { 0 };
+        let raw = blocks.saturating_sub(stats.blocks_compressed + none);
         let percent = |count: u64| (count as f64 * 100.0 / blocks.max(1) as f64).min(100.0);
-        let (compressed, none) = (stats.blocks_compressed, 0);
+        let compressed = stats.blocks_compressed;
         Ok(format!(
             "Size: {:10} Blocks: {blocks:6} Time Taken: {micros:10} microsecs \
              Compressed: {compressed:6} ({:5.1}%) Not compressed (ratio): {raw:6} ({:5.1}%) \

@@ -62,6 +62,10 @@ const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     ("checksum", &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]),
+    (
+        "compression_manager",
+        &["nullptr", "BuiltinV2", "RoundRobinManager", "AutoSkipCompressorManager"],
+    ),
     ("compression_per_level", &["", "kNoCompression:kLZ4Compression:kZSTD"]),
     ("daily_offpeak_time_utc", &["", "00:00-23:59"]),
     ("db_host_id", &["__hostname__", "h"]),

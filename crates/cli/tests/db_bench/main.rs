@@ -10,6 +10,7 @@ mod caches;
 mod counts;
 mod databases;
 mod machine;
+mod managers;
 mod other_engines;
 mod scripts;
 mod traces;

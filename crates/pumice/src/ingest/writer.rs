@@ -136,6 +136,7 @@ impl SstFileWriter {
             stripped_of: options.cf.stripped_of(),
             compression,
             compression_opts,
+            compression_manager: options.cf.compression_manager,
             column_family_id: id,
             column_family_name: name.to_string(),
             original_file_number: 0,

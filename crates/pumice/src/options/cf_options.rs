@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope, SliceTransform};
 use pumice_base::{Comparator, Result};
-use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 use pumice_env::Temperature;
 use pumice_manifest::CompactionPri;
 use pumice_table::{BlockCache, TableOptions};
@@ -134,6 +134,12 @@ option_table! {
         /// Parameters of the bottommost compression, used when `enabled` is set in them.
         bottommost_compression_opts: CompressionOptions = CompressionOptions::default(),
             mutable, saved => "levels::the_last_level_has_its_codec_and_parameters";
+        /// Who chooses the codec of each block of a table: nullptr or `BuiltinV2` for the codec
+        /// that is configured, `AutoSkipCompressorManager` for that codec but no tries while most
+        /// are rejected, `RoundRobinManager` for all codecs in turn, `CostAwareCompressorManager`
+        /// for zstd at its highest level. The last two compress even where no codec is configured.
+        compression_manager: Option<CompressionManager> = None, mutable, newer
+            => "managers::a_manager_applies_to_the_next_table";
         /// L0 files that start a compaction.
         level0_file_num_compaction_trigger: i32 = 4, mutable, saved, at_least(1)
             => "option_rows::automatic_compactions_can_be_switched_off";
@@ -387,8 +393,6 @@ option_table! {
         "compaction_filter" accepts ["nullptr"];
         /// Objects cannot be made from text; see the field compaction_filter_factory.
         "compaction_filter_factory" accepts ["nullptr"];
-        /// Custom codecs.
-        "compression_manager" accepts ["nullptr"];
         /// Hints for memtable inserts by prefix (hints are automatic).
         "memtable_insert_with_hint_prefix_extractor" accepts ["nullptr"];
         /// Kinds of verification of written files.

@@ -11,7 +11,7 @@ use pumice_base::extension::{
     CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, OpFailureScope, SliceTransform,
     builtin_slice_transform,
 };
-use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager, Temperature};
 use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
@@ -350,6 +350,25 @@ fn update_compression_member(
         "checksum" => opts.checksum.update(value),
         "max_compressed_bytes_per_kb" => opts.max_compressed_bytes_per_kb.update(value),
         _ => Err(Refusal::UnknownName(name.to_string())),
+    }
+}
+
+impl OptionValue for Option<CompressionManager> {
+    const TYPE: &'static str = "CompressionManager";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        if is_null(text.trim()) {
+            return Ok(None);
+        }
+        let (id, members) = object_id(text)?;
+        if let Some((name, _)) = members.into_iter().next() {
+            return Err(Refusal::UnknownName(name));
+        }
+        let manager = CompressionManager::from_name(&id);
+        let unknown = || Refusal::Unsupported(format!("Could not load CompressionManager: {id}"));
+        manager.map(Some).ok_or_else(unknown)
+    }
+    fn format(&self) -> String {
+        self.map_or(NULL, CompressionManager::name).to_string()
     }
 }
 

@@ -575,9 +575,8 @@ fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) ->
         return refuse("no_block_cache is set, but block_cache is not empty");
     }
     if table.block_align {
-        let packs = |kind: &CompressionType| {
-            !matches!(kind, CompressionType::None | CompressionType::Disable)
-        };
+        let always = options.compression_manager.is_some_and(|m| m.always_compresses());
+        let packs = |kind: &CompressionType| always || kind.is_codec();
         if packs(&options.compression) {
             return refuse("Enable block_align, but compression enabled");
         }

@@ -135,6 +135,7 @@ impl<'a> Outputs<'a> {
             stripped_of: options.stripped_of(),
             compression: kind,
             compression_opts: parameters,
+            compression_manager: options.compression_manager,
             column_family_id: family.id,
             column_family_name: family.name.clone(),
             level: small_i32(level),

@@ -126,6 +126,7 @@ impl OutputFile {
             stripped_of: options.stripped_of(),
             compression,
             compression_opts,
+            compression_manager: options.compression_manager,
             column_family_id: cf.id,
             column_family_name: cf.name.clone(),
             level: small_i32(spec.level),

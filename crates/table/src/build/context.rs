@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pumice_base::extension::SliceTransform;
 use pumice_base::narrow::low_u32;
 use pumice_base::{InternalKeyComparator, SizeLimits};
-use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 
@@ -42,6 +42,8 @@ pub struct TableBuildContext {
     pub stripped_of: Option<String>,
     pub compression: CompressionType,
     pub compression_opts: CompressionOptions,
+    /// Chooses the codec of each block; `None` leaves it at `compression`.
+    pub compression_manager: Option<CompressionManager>,
     pub column_family_id: u32,
     pub column_family_name: String,
     /// Level of the new table, -1 unknown.
@@ -112,6 +114,7 @@ impl Default for TableBuildContext {
             stripped_of: None,
             compression: CompressionType::None,
             compression_opts: CompressionOptions::default(),
+            compression_manager: None,
             column_family_id: low_u32(UNKNOWN_COLUMN_FAMILY),
             column_family_name: String::new(),
             level: -1,

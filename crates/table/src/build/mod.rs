@@ -54,6 +54,7 @@ use crate::build::filter_block::FilterBlockBuilder;
 use crate::build::index_builder::{CutRule, IndexBuilder, IndexEntry, Separators};
 use crate::build::pipeline::Pipeline;
 use crate::build::pipeline::block_writer::{BlockWriter, PAGE_BYTES};
+use crate::build::pipeline::chooser::Chooser;
 use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::Plan;
 use crate::build::pipeline::prepopulate::Prepopulate;
@@ -110,10 +111,8 @@ impl TableBuilder {
     /// `InvalidArgument` or `NotSupported` for settings that cannot be written.
     pub fn new(mut context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
         setup::check_settings(&context)?;
-        if context.compression_opts.max_compressed_bytes_per_kb <= 0 {
-            // No block gets that small. RocksDB also makes such tables without a codec.
-            context.compression = CompressionType::None;
-        }
+        let properties = setup::initial_properties(&context);
+        setup::settle_codec(&mut context);
         let options = &context.table;
         let codec = Codec {
             kind: context.compression,
@@ -141,7 +140,8 @@ impl TableBuilder {
             context.target_file_size,
             options.reservation(ChargedRole::CompressionDictionaryBuildingBuffer),
         );
-        let serial = Serial::new(sink(&context, writer)?, codec)?;
+        let chooser = Chooser::new(&context, codec.kind);
+        let serial = Serial::new(sink(&context, writer)?, codec, chooser)?;
         Ok(TableBuilder {
             path,
             keys: BlockKeys::with_timestamps(context.comparator.user.timestamp_size()),
@@ -157,7 +157,7 @@ impl TableBuilder {
             pipeline: Pipeline::new(serial, waiting, Plan::of(&context)),
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
-            properties: setup::initial_properties(&context),
+            properties,
             totals: EntryTotals::NONE,
             finished: false,
             file_bytes: 0,

@@ -6,6 +6,7 @@
 use pumice_base::hash::hash64;
 use pumice_base::narrow::low_u32;
 use pumice_base::{Comparator, Error, Result};
+use pumice_compress::CompressionType;
 
 use crate::build::context::TableBuildContext;
 use crate::data_block_hash::DataBlockHash;
@@ -31,6 +32,29 @@ fn check_trie(order: &Comparator, compressing: u32) -> Result<()> {
         return Err(Error::invalid_argument(why));
     }
     trie::check_order(order)
+}
+
+/// Sets codec and parameters to those of the table's blocks.
+pub(crate) fn settle_codec(context: &mut TableBuildContext) {
+    if let Some(manager) = context.compression_manager {
+        (context.compression, context.compression_opts) =
+            manager.base(context.compression, &context.compression_opts);
+    }
+    if context.compression_opts.max_compressed_bytes_per_kb <= 0 {
+        // No block gets that small. RocksDB also makes such tables without a codec.
+        context.compression = CompressionType::None;
+    }
+}
+
+/// What was configured for the compression. As in RocksDB 11.8, where `_type` is there without a
+/// manager too.
+fn compression_options(context: &TableBuildContext) -> String {
+    let mut text = context.compression_opts.property_text();
+    if let Some(manager) = context.compression_manager {
+        let (kind, name) = (context.compression as u8, manager.name_in_tables());
+        text += &format!("_type={kind}; _compression_manager={name}; ");
+    }
+    text
 }
 
 /// The writer of hash indexes, if they are configured and the comparator allows them.
@@ -65,7 +89,7 @@ pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties
             .clone()
             .unwrap_or_else(|| context.comparator.user.name().to_string()),
         user_timestamps_persisted: u64::from(context.stripped_of.is_none()),
-        compression_options: context.compression_opts.property_text(),
+        compression_options: compression_options(context),
         creation_time: context.oldest_ancestor_time,
         oldest_key_time: context.oldest_key_time,
         newest_key_time: context.newest_key_time,

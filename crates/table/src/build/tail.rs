@@ -4,7 +4,7 @@
 //! Runs on the emitter when the pipeline is empty.
 
 use pumice_base::{Error, InternalKey, Result};
-use pumice_compress::CompressionType;
+use pumice_compress::{CompressionManager, CompressionType};
 
 use crate::build::TableBuilder;
 use crate::build::block_builder::MetaBlockBuilder;
@@ -165,7 +165,7 @@ impl TableBuilder {
             self.properties.key_largest_seqno = largest;
         }
         self.properties.raw_value_size = self.totals.value_bytes();
-        self.properties.compression = self.compression_name()?;
+        self.note_compression()?;
         if let Some(sampling) = &self.sampling {
             sampling.note(&mut self.properties);
         }
@@ -178,18 +178,35 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// The compression property: the configured type, or from format 7 on the types used.
-    fn compression_name(&mut self) -> Result<String> {
-        let asked = self.context.compression;
-        if self.context.table.format_version < 7 {
-            return Ok(asked.property_name().to_string());
+    /// The properties about what was done, with a manager also by which of its compressors.
+    fn note_compression(&mut self) -> Result<()> {
+        let kind = self.context.compression;
+        let serial = self.pipeline.serial()?;
+        let used = serial.sink.types_used;
+        let dictionary = serial.codec.dictionary.is_some();
+        let version = self.context.table.format_version;
+        self.properties.compression = compression_name(kind, used, version);
+        if let Some(manager) = self.context.compression_manager {
+            let name = manager.compressor_name(kind, dictionary);
+            self.properties.compression_options += &format!("_compressor={name}; ");
         }
-        if asked == CompressionType::None {
-            return Ok(";;".to_string());
-        }
-        let used = self.pipeline.serial()?.sink.types_used;
-        let used = (0..16u8).filter(|n| used & (1 << n) != 0);
-        let used: String = used.map(|number| format!("{number:02X}")).collect();
-        Ok(format!("BuiltinV2;{used};"))
+        Ok(())
     }
+}
+
+/// The compression property of a table with codec `kind`, whose blocks have the types in the set
+/// `used`: from format 7 on all of these. Before, one codec: readers must know that zstd is among
+/// them, and otherwise it does not matter which.
+fn compression_name(kind: CompressionType, used: u16, format_version: u32) -> String {
+    let mut used_kinds = (1..16u8).filter(|number| used & (1 << number) != 0);
+    if format_version < 7 {
+        let zstd = used & (1 << CompressionType::Zstd as u8) != 0;
+        let first = used_kinds.next().and_then(CompressionType::from_u8);
+        return first.filter(|_| !zstd).unwrap_or(kind).property_name().to_string();
+    }
+    if kind == CompressionType::None {
+        return ";;".to_string();
+    }
+    let digits: String = used_kinds.map(|number| format!("{number:02X}")).collect();
+    format!("{};{digits};", CompressionManager::COMPATIBILITY_NAME)
 }

@@ -13,6 +13,7 @@ mod embedded;
 mod filters;
 mod identical;
 mod index_kinds;
+mod managers;
 mod model;
 mod parallel;
 mod passing;

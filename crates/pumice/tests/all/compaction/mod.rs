@@ -15,6 +15,7 @@ mod file_api;
 mod filter_bits;
 mod filtered_snapshots;
 mod lanes;
+mod managers;
 mod moved;
 mod moved_drawn;
 mod partitions;

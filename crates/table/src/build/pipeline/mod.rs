@@ -2,6 +2,7 @@
 //!
 //! | part | is |
 //! |---|---|
+//! | `chooser` | the codec of each block, where it is not always the same |
 //! | `worker` | a codec with its contexts: makes the stored form of a block |
 //! | `sink` | file and index: take the stored blocks in order |
 //! | `serial` | one thread does both |
@@ -16,6 +17,7 @@
 //! `Gone` only inside a method, or after a panic.
 
 pub(crate) mod block_writer;
+pub(crate) mod chooser;
 pub(crate) mod dictionary;
 pub(crate) mod parallel;
 pub(crate) mod prepopulate;

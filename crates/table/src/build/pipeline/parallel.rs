@@ -23,6 +23,7 @@ use pumice_port::sync::Mutex;
 
 use crate::build::context::{TableBuildContext, TableReason};
 use crate::build::index_builder::IndexEntry;
+use crate::build::pipeline::chooser::Chooser;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Packed, Worker};
@@ -77,6 +78,8 @@ impl Plan {
 struct Slot {
     raw: Vec<u8>,
     out: Vec<u8>,
+    /// The codec, if one was chosen for the block.
+    kind: Option<CompressionType>,
     packed: Packed,
     entry: IndexEntry,
     /// Bytes in the file of the last block written from this slot.
@@ -168,7 +171,7 @@ impl Shared {
 
 impl Slot {
     fn compress(&mut self, worker: &mut Worker) -> Result<()> {
-        self.packed = worker.pack(&self.raw, &mut self.out)?;
+        self.packed = worker.pack_with(self.kind, &self.raw, &mut self.out)?;
         Ok(())
     }
 }
@@ -198,6 +201,7 @@ pub(crate) struct Parallel {
     offer: Offer,
     worker: Worker,
     packed_block: Vec<u8>,
+    chooser: Option<Box<Chooser>>,
     /// The slot to fill next; `None` after the last block.
     free: Option<usize>,
     /// The step that the emitter has done and not yet reported to the ring.
@@ -207,7 +211,7 @@ pub(crate) struct Parallel {
 impl Parallel {
     /// Continues from `serial`, with helpers.
     pub fn new(serial: Serial, plan: &Plan) -> Self {
-        let Serial { sink, worker, packed_block, codec, .. } = serial;
+        let Serial { sink, worker, packed_block, codec, chooser, .. } = serial;
         let count = plan.slots();
         let max_helpers = plan.threads.min(count - 1);
         let shared = Arc::new(Shared {
@@ -224,7 +228,7 @@ impl Parallel {
         let job: Arc<dyn Assist> = Arc::clone(&shared) as _;
         let offer = plan.helpers.offer(plan.urgency, max_helpers, job);
         let shared = Ends(shared);
-        Parallel { shared, offer, worker, packed_block, free: Some(first), done: None }
+        Parallel { shared, offer, worker, packed_block, chooser, free: Some(first), done: None }
     }
 
     /// As [`Serial::submit`]; `raw` and `entry` are swapped for used ones. After the `last` block
@@ -243,8 +247,13 @@ impl Parallel {
         let Some(at) = self.free.take() else { return Err(Error::aborted("no slot is free")) };
         let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
         let mut slot = self.shared.slots[at].lock();
-        if let Some(before) = sizes.blocks().checked_sub(self.shared.slots.len()) {
+        let slots = self.shared.slots.len();
+        if let Some(before) = sizes.blocks().checked_sub(slots) {
             sizes.stored(before, slot.stored);
+        }
+        if let Some(chooser) = &mut self.chooser {
+            chooser.note(slots, slot.packed);
+            slot.kind = Some(chooser.data_block(raw.len()));
         }
         std::mem::swap(raw, &mut slot.raw);
         std::mem::swap(entry, &mut slot.entry);
@@ -297,14 +306,14 @@ impl Parallel {
         }
         let aborted = self.shared.ring.is_aborted();
         let result = if aborted { Err(self.error()) } else { Ok(()) };
-        let Parallel { shared, worker, packed_block, .. } = self;
+        let Parallel { shared, worker, packed_block, chooser, .. } = self;
         let Some(mut sink) = shared.sink.lock().take() else {
             return (None, result);
         };
         sink.stats.helper_cpu_nanos += shared.helper_cpu_nanos.load(Ordering::Relaxed);
         sink.stats.ring.add(&shared.ring.stats());
         let codec = shared.codec.clone();
-        (Some(Serial { sink, worker, packed_block, codec, plain: None }), result)
+        (Some(Serial { sink, worker, packed_block, codec, plain: None, chooser }), result)
     }
 }
 

@@ -10,6 +10,7 @@ use pumice_compress::CompressionType;
 
 use crate::build::block_buffer::{BUFFER_BYTES_MAX, BlockBuffer};
 use crate::build::index_builder::IndexEntry;
+use crate::build::pipeline::chooser::Chooser;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
 use crate::build::sizes::SizeEstimate;
@@ -23,6 +24,8 @@ pub(crate) struct Serial {
     pub codec: Codec,
     /// Contexts without the dictionary, once they are needed.
     pub plain: Option<Worker>,
+    /// Chooses the codec of each block, if it is not always that of `codec`.
+    pub chooser: Option<Box<Chooser>>,
 }
 
 impl Serial {
@@ -30,9 +33,9 @@ impl Serial {
     ///
     /// # Errors
     /// As [`Codec::worker`].
-    pub fn new(sink: Sink, codec: Codec) -> Result<Self> {
+    pub fn new(sink: Sink, codec: Codec, chooser: Option<Box<Chooser>>) -> Result<Self> {
         let worker = codec.worker()?;
-        Ok(Serial { sink, worker, packed_block: Vec::new(), codec, plain: None })
+        Ok(Serial { sink, worker, packed_block: Vec::new(), codec, plain: None, chooser })
     }
 
     /// From now on blocks are compressed with `dictionary`.
@@ -41,6 +44,9 @@ impl Serial {
     /// As [`Codec::worker`].
     pub fn use_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
         self.codec.dictionary = Some(dictionary);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.use_dictionary();
+        }
         self.worker = self.codec.worker()?;
         Ok(())
     }
@@ -92,7 +98,15 @@ impl Serial {
         tail: u64,
     ) -> Result<()> {
         let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
-        let packed = self.worker.pack(raw, &mut self.packed_block)?;
+        let packed = match &mut self.chooser {
+            None => self.worker.pack(raw, &mut self.packed_block)?,
+            Some(chooser) => {
+                let kind = Some(chooser.data_block(raw.len()));
+                let packed = self.worker.pack_with(kind, raw, &mut self.packed_block)?;
+                chooser.note(1, packed);
+                packed
+            }
+        };
         let stored = self.sink.put(raw, &mut self.packed_block, packed, entry)?;
         sizes.emitted(raw_bytes, stored, tail);
         Ok(())
@@ -109,7 +123,8 @@ impl Serial {
             (_, Some(plain)) => plain,
             (_, plain) => plain.insert(self.codec.without_dictionary().worker()?),
         };
-        let packed = worker.pack(block, &mut self.packed_block)?;
+        let kind = self.chooser.as_mut().map(|chooser| chooser.other_block());
+        let packed = worker.pack_with(kind, block, &mut self.packed_block)?;
         self.sink.write_packed(block, &mut self.packed_block, packed)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Codec`] says how the blocks of a table are compressed and makes [`Worker`]s; a worker has
 //! the codec's contexts and belongs to one thread at a time. A worker's output depends on the block
-//! alone, so it does not matter which worker gets it.
+//! and the codec that was chosen for it, so it does not matter which worker gets it.
 
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ impl Codec {
             back: Vec::new(),
             dictionary: self.dictionary.as_ref().and_then(|dictionary| dictionary.read.clone()),
         });
-        Ok(Worker { compressor, verify, timed: self.timed, blocks: 0 })
+        let options = Arc::clone(&self.options);
+        Ok(Worker { compressor, others: Vec::new(), options, verify, timed: self.timed, blocks: 0 })
     }
 }
 
@@ -128,6 +129,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Packed {
     pub kind: CompressionType,
     pub outcome: Outcome,
+    /// Size of the compressed form; 0 if there is none.
+    pub bytes: usize,
     /// Estimated for this block and those not timed.
     pub nanos: u64,
 }
@@ -155,12 +158,46 @@ impl Packed {
 /// One thread's contexts.
 pub(crate) struct Worker {
     compressor: Option<Compressor>,
+    /// Contexts of the codecs that were chosen before.
+    others: Vec<Compressor>,
+    options: Arc<CompressionOptions>,
     verify: Option<Verify>,
     timed: u32,
     blocks: u32,
 }
 
 impl Worker {
+    /// As [`Worker::pack`] with codec `kind`, if one was chosen; `None` does not compress.
+    ///
+    /// # Errors
+    /// As there, and as [`Compressor::new`].
+    pub fn pack_with(
+        &mut self,
+        kind: Option<CompressionType>,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Packed> {
+        match kind {
+            None => {}
+            Some(CompressionType::None) => return Ok(Packed::default()),
+            Some(kind) => self.choose(kind)?,
+        }
+        self.pack(raw, out)
+    }
+
+    /// Further blocks are compressed with codec `kind`.
+    fn choose(&mut self, kind: CompressionType) -> Result<()> {
+        if self.compressor.as_ref().is_some_and(|present| present.kind() == kind) {
+            return Ok(());
+        }
+        let compressor = match self.others.iter().position(|other| other.kind() == kind) {
+            Some(at) => self.others.swap_remove(at),
+            None => Compressor::new(kind, &self.options)?,
+        };
+        self.others.extend(self.compressor.replace(compressor));
+        Ok(())
+    }
+
     /// Turns block `raw` into its stored form: `out` if the outcome is `Compressed`, otherwise
     /// `raw` unchanged.
     ///
@@ -194,6 +231,7 @@ impl Worker {
             out[middle] ^= 1;
         }
         packed.kind = compressor.kind();
+        packed.bytes = out.len();
         packed.outcome = Outcome::Compressed;
         if let Some(verify) = &mut self.verify {
             verify.check(packed.kind, out, raw)?;

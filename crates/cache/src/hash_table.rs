@@ -72,8 +72,8 @@ pub(crate) struct HashTable<V> {
 
 /// Is told of the values that the clock evicts.
 pub(crate) trait EvictionHandler<V>: Send + Sync {
-    /// The value was evicted, and nobody else has it.
-    fn evicted(&self, key: &CacheKey, value: &V);
+    /// The value was evicted, and nobody else has it. `was_hit`: a lookup found it.
+    fn evicted(&self, key: &CacheKey, value: &V, was_hit: bool);
 }
 
 /// The slots an entry may be in, in probe order.
@@ -355,8 +355,8 @@ impl<V> HashTable<V> {
     /// Removes an entry that the clock chose, and offers it to the secondary cache.
     fn remove_evicted(&self, slot: &Slot<V>) {
         let Some(handler) = &self.on_eviction else { return self.remove(slot) };
-        let key = slot.key();
-        handler.evicted(&key, &self.take_out(slot));
+        let (key, was_hit) = (slot.key(), slot.was_hit());
+        handler.evicted(&key, &self.take_out(slot), was_hit);
     }
 
     /// Drops one pin of a handle, and with it, if it is the last one, the entry and maybe the

@@ -9,7 +9,7 @@
 //! `moves` (entries that go to new ones) < `handle` (pins as Rust values) < [`Cache`]. `memory` has
 //! the bytes of cached blocks, `charge` what is held elsewhere and charged to a cache,
 //! `simulation` the keys of a cache of another capacity, `secondary` what a cache evicted,
-//! compressed.
+//! compressed, `tiered` a budget for both.
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
 //! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots
@@ -35,7 +35,7 @@ mod slot_array;
 pub use cache::{
     Cache, CacheOptions, ChargedRole, CompressedSecondaryCache, CompressedSecondaryCacheOptions,
     EntryStats, MemoryAccount, Reservation, RoleSum, SecondaryLookup, Simulation, Spill, StatsAge,
-    UsageCharge,
+    TieredAdmissionPolicy, TieredCacheOptions, UsageCharge,
 };
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};

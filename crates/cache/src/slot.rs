@@ -47,6 +47,9 @@ const STATE: u64 = OCCUPIED | SHAREABLE | VISIBLE;
 
 /// Largest countdown a hit can reach.
 const COUNTDOWN_MAX: u8 = 3;
+/// A countdown counts in twos: the lowest bit says that there was a hit.
+const COUNT: u8 = 2;
+const WAS_HIT: u8 = 1;
 
 /// Low bits of a noted miss, which are its time; the others are the key's tag.
 const MISS_TIME_BITS: u32 = 10;
@@ -73,7 +76,8 @@ pub(crate) struct Slot<V> {
     charge: AtomicUsize,
     /// How many entries probed past this slot when they were inserted. Zero ends a search.
     pub(crate) displacements: AtomicU32,
-    /// Sweeps left. Lossy on purpose: a plain store costs a hit nothing.
+    /// Sweeps left, in [`COUNT`]s, and [`WAS_HIT`]. Lossy on purpose: a plain store costs a hit
+    /// nothing.
     countdown: AtomicU8,
     /// The level at which the entry was placed; written and read by the owner (head of `growth`).
     level: AtomicU8,
@@ -145,7 +149,7 @@ impl<V> Slot<V> {
     /// Fills the slot and makes it visible, with one pin for the caller, who must own it.
     #[inline]
     pub(crate) fn publish(&self, key: CacheKey, charge: usize, priority: Priority, value: V) {
-        self.fill(key, charge, priority.initial_countdown(), value);
+        self.fill(key, charge, COUNT * priority.initial_countdown(), value);
         self.meta.fetch_add((SHAREABLE | VISIBLE) + 1, Release);
     }
 
@@ -249,10 +253,16 @@ impl<V> Slot<V> {
     /// Counts a hit for the clock.
     #[inline]
     pub(crate) fn touch(&self) {
+        const MOST: u8 = (COUNT * COUNTDOWN_MAX) | WAS_HIT;
         let countdown = self.countdown.load(Relaxed);
-        if countdown < COUNTDOWN_MAX {
-            self.countdown.store(countdown + 1, Relaxed);
+        if countdown < MOST {
+            self.countdown.store(MOST.min((countdown | WAS_HIT) + COUNT), Relaxed);
         }
+    }
+
+    /// A lookup found the entry since it was placed.
+    pub(crate) fn was_hit(&self) -> bool {
+        self.countdown.load(Relaxed) & WAS_HIT != 0
     }
 
     /// Records that a key with this tag was missed at this time of the clock, and returns the time
@@ -322,8 +332,8 @@ impl<V> Slot<V> {
             return Sweep::Pinned;
         }
         let countdown = self.countdown.load(Relaxed);
-        if countdown > 0 {
-            self.countdown.store(countdown - 1, Relaxed);
+        if countdown >= COUNT {
+            self.countdown.store(countdown - COUNT, Relaxed);
             return Sweep::Aged;
         }
         match self.meta.compare_exchange(meta, OCCUPIED, Acquire, Relaxed) {

@@ -207,6 +207,7 @@ pub use pumice_base::{
 pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::{
     CacheOptions, ChargedRole, CompressedSecondaryCache, CompressedSecondaryCacheOptions,
+    TieredAdmissionPolicy, TieredCacheOptions,
 };
 pub use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 pub use pumice_env::{

@@ -164,13 +164,13 @@ impl<V: Send + Sync + 'static> Reservation<V> {
             return Ok(());
         }
         if charge > before {
-            if !self.cache.table().reserve(charge - before, self.cache.strict) {
+            if !self.cache.reserve(charge - before, self.cache.strict) {
                 return Err(full());
             }
             sum.bytes.fetch_add(charge - before, Relaxed);
         } else {
             sum.bytes.fetch_sub(before - charge, Relaxed);
-            self.cache.table().unreserve(before - charge);
+            self.cache.unreserve(before - charge);
         }
         if before == 0 {
             sum.reservations.fetch_add(1, Relaxed);
@@ -218,12 +218,12 @@ pub trait MemoryAccount: Send + Sync {
 
 impl<V: Send + Sync + 'static> MemoryAccount for Cache<V> {
     fn charge(&self, bytes: usize) {
-        let granted = self.table().reserve(bytes, false);
+        let granted = self.reserve(bytes, false);
         debug_assert!(granted, "only a strict charge can fail");
         self.charges.of(ChargedRole::WriteBuffer).bytes.fetch_add(bytes, Relaxed);
     }
     fn discharge(&self, bytes: usize) {
         self.charges.of(ChargedRole::WriteBuffer).bytes.fetch_sub(bytes, Relaxed);
-        self.table().unreserve(bytes);
+        self.unreserve(bytes);
     }
 }

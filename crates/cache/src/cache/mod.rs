@@ -21,6 +21,7 @@ mod charge;
 mod entry_stats;
 mod secondary;
 mod simulation;
+mod tiered;
 
 use charge::Charges;
 pub use charge::{ChargedRole, MemoryAccount, Reservation, UsageCharge};
@@ -31,6 +32,8 @@ pub use secondary::{
     CompressedSecondaryCache, CompressedSecondaryCacheOptions, SecondaryLookup, Spill,
 };
 pub use simulation::Simulation;
+use tiered::Budget;
+pub use tiered::{TieredAdmissionPolicy, TieredCacheOptions};
 
 /// A cache of this many bytes is a large one.
 const LARGE_BYTES: usize = 16 << 20;
@@ -77,6 +80,8 @@ pub struct Cache<V: Send + Sync + 'static> {
     admission: Admission,
     collector: Collector,
     charges: Charges,
+    /// Of a tiered cache.
+    budget: Option<Budget>,
     /// What charges the usage of this cache to others.
     pub(crate) charged_to: Mutex<Vec<Weak<UsageCharge<V>>>>,
 }
@@ -95,19 +100,20 @@ impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
 impl<V: Send + Sync + 'static> Cache<V> {
     /// An empty cache.
     pub fn new(options: CacheOptions) -> Arc<Self> {
-        Self::with(options, None, None)
+        Self::with(options, None, None, None)
     }
 
     /// An empty cache that also counts the hits that one of `capacity` bytes would have had.
     pub fn simulating(options: CacheOptions, capacity: usize) -> Arc<Self> {
         let simulated = CacheOptions { capacity, strict_capacity_limit: false, ..options };
-        Self::with(options, Some(Box::new(Simulation::new(simulated))), None)
+        Self::with(options, Some(Box::new(Simulation::new(simulated))), None, None)
     }
 
     fn with(
         options: CacheOptions,
         simulation: Option<Box<Simulation>>,
         secondary: Option<(Arc<CompressedSecondaryCache>, Box<dyn EvictionHandler<V>>)>,
+        budget: Option<Budget>,
     ) -> Arc<Self> {
         let charge = match options.estimated_entry_charge {
             0 if secondary.is_some() => ESTIMATED_WITH_DUMMIES,
@@ -124,6 +130,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             admission: Admission::new(),
             collector: Collector::default(),
             charges: Charges::default(),
+            budget,
             charged_to: Mutex::default(),
         })
     }
@@ -140,9 +147,21 @@ impl<V: Send + Sync + 'static> Cache<V> {
     where
         V: Spill,
     {
+        Self::spilling(options, secondary, TieredAdmissionPolicy::Placeholder, None)
+    }
+
+    fn spilling(
+        options: CacheOptions,
+        secondary: &CompressedSecondaryCacheOptions,
+        policy: TieredAdmissionPolicy,
+        budget: Option<Budget>,
+    ) -> Result<Arc<Self>>
+    where
+        V: Spill,
+    {
         let secondary = Arc::new(CompressedSecondaryCache::new(secondary)?);
-        let on_eviction = Box::new(Spilling::new(Arc::clone(&secondary)));
-        Ok(Self::with(options, None, Some((secondary, on_eviction))))
+        let on_eviction = Box::new(Spilling::new(Arc::clone(&secondary), policy));
+        Ok(Self::with(options, None, Some((secondary, on_eviction)), budget))
     }
 
     /// The secondary cache, if there is one.
@@ -295,8 +314,14 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.table().capacity()
     }
     /// Changes the limit and evicts down to it. The largest number of slots stays as it was made.
+    /// That of a tiered cache is the one of both caches together.
     pub fn set_capacity(&self, capacity: usize) {
-        self.table().set_capacity(capacity);
+        match (&self.budget, self.secondary_cache()) {
+            (Some(budget), Some(secondary)) => {
+                budget.set_capacity(self.table(), secondary, capacity);
+            }
+            _ => self.table().set_capacity(capacity),
+        }
         memory::trim();
     }
     /// Large enough that its blocks are better in huge pages, of which a part is always unused; see

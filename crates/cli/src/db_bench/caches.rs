@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use pumice::options::{CacheUsageOptions, Charged, cache_from_text};
-use pumice::{BlockCache, CacheOptions};
+use pumice::{BlockCache, CacheOptions, TieredCacheOptions};
 
 use super::engine_options;
 use super::flags::Flags;
 use super::pumice_engine::text;
-use super::secondary_cache;
+use super::secondary_cache::{self, Secondary};
 
 /// The block cache, with its secondary one.
 ///
@@ -28,7 +28,19 @@ pub fn block_cache(flags: &Flags) -> Result<Arc<BlockCache>, String> {
     match (secondary.filter(|_| !is_by_text), simulated) {
         (None, None) => Ok(BlockCache::new(options)),
         (None, Some(simulated)) => Ok(BlockCache::simulating(options, simulated)),
-        (Some(secondary), None) => BlockCache::with_secondary(options, &secondary).map_err(text),
+        (Some(Secondary::Own(secondary)), None) => {
+            BlockCache::with_secondary(options, &secondary).map_err(text)
+        }
+        (Some(Secondary::Tier(secondary, policy)), None) => {
+            let total = bytes.saturating_add(secondary.capacity);
+            let tiers = TieredCacheOptions {
+                compressed_secondary_ratio: secondary.capacity as f64 / total as f64,
+                adm_policy: policy,
+                comp_cache_opts: secondary,
+            };
+            let options = CacheOptions { capacity: total, ..options };
+            BlockCache::tiered(options, &tiers).map_err(text)
+        }
         (Some(_), Some(_)) => {
             Err("simcache_size with a secondary cache is not supported yet".into())
         }

@@ -431,6 +431,12 @@ flag_table! {
         "The compression algorithm of the secondary cache";
     compressed_secondary_cache_compression_level: i32 = codec().level,
         "Compression level of the secondary cache";
+    use_tiered_cache: bool = false,
+        "With use_compressed_secondary_cache: both caches share one budget, and what is charged \
+        to it";
+    tiered_adm_policy: String = "auto",
+        "Which evicted blocks the secondary cache of a tiered one takes: auto, placeholder, \
+        allow_cache_hits or allow_all";
     use_blob_cache: bool = false, "Use a cache of values in blob files";
     use_shared_block_and_blob_cache: bool = true, "The blob cache is the block cache";
     blob_cache_size: u64 = 8 << 20, "Number of bytes of a blob cache that is not the block cache";

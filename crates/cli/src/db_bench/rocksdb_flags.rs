@@ -58,7 +58,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("use_cuckoo_table", "false", "cuckoo tables"),
     ("use_plain_table", "false", "plain tables"),
-    ("use_tiered_cache", "false", "tiered caches"),
 ];
 
 /// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it
@@ -99,7 +98,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("read_cache_direct_write", "true"),
     ("read_cache_size", "4294967296"),
     ("skip_list_lookahead", "0"),
-    ("tiered_adm_policy", "auto"),
     ("transaction_sleep", "0"),
 ];
 

@@ -4,27 +4,75 @@
 
 use pumice::options::text::parse_map;
 use pumice::options::value::OptionValue;
-use pumice::{CompressedSecondaryCacheOptions, CompressionType};
+use pumice::{CompressedSecondaryCacheOptions, CompressionType, TieredAdmissionPolicy};
 
 use super::engine::Result;
 use super::engine_options;
 use super::flags::Flags;
 use super::pumice_engine::text;
 
+/// What the flags make of the secondary cache.
+pub enum Secondary {
+    /// It has a capacity of its own.
+    Own(CompressedSecondaryCacheOptions),
+    /// It shares one with the block cache.
+    Tier(CompressedSecondaryCacheOptions, TieredAdmissionPolicy),
+}
+
 /// The options of the secondary cache, if the flags ask for one.
 ///
 /// # Errors
-/// RocksDB's db_bench would refuse the flags.
-pub fn wanted(flags: &Flags) -> Result<Option<CompressedSecondaryCacheOptions>> {
+/// RocksDB's db_bench would refuse the flags, or they ask for a third tier.
+pub fn wanted(flags: &Flags) -> Result<Option<Secondary>> {
+    let from_uri = |uri| {
+        from_uri(uri).map_err(|status| {
+            format!("No secondary cache registered matching string: {uri} status={status}")
+        })
+    };
     match (flags.secondary_cache_uri.as_str(), flags.use_compressed_secondary_cache) {
         ("", false) => Ok(None),
-        ("", true) => from_flags(flags).map(Some),
-        (uri, false) => from_uri(uri).map(Some).map_err(|status| {
-            format!("No secondary cache registered matching string: {uri} status={status}")
-        }),
+        (uri, false) => Ok(Some(Secondary::Own(from_uri(uri)?))),
+        (uri, true) if flags.use_tiered_cache => {
+            let policy = policy(&flags.tiered_adm_policy)?;
+            let has_third = !uri.is_empty();
+            if has_third {
+                from_uri(uri)?;
+            }
+            let policy = policy_for(policy, has_third)?;
+            Ok(Some(Secondary::Tier(from_flags(flags)?, policy)))
+        }
+        ("", true) => Ok(Some(Secondary::Own(from_flags(flags)?))),
         (_, true) => Err("Cannot specify both --secondary_cache_uri and \
                           --use_compressed_secondary_cache when using a non-tiered cache"
             .into()),
+    }
+}
+
+/// The policy of that name; `None`: the one for three tiers.
+fn policy(name: &str) -> Result<Option<TieredAdmissionPolicy>> {
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "auto" => Some(TieredAdmissionPolicy::Auto),
+        "placeholder" => Some(TieredAdmissionPolicy::Placeholder),
+        "allow_cache_hits" => Some(TieredAdmissionPolicy::AllowCacheHits),
+        "allow_all" => Some(TieredAdmissionPolicy::AllowAll),
+        "three_queue" => None,
+        _ => return Err(format!("Cannot parse admission policy {name}")),
+    })
+}
+
+/// The policy, if RocksDB makes a cache with it and Pumice can.
+fn policy_for(
+    policy: Option<TieredAdmissionPolicy>,
+    has_third: bool,
+) -> Result<TieredAdmissionPolicy> {
+    match (policy, has_third) {
+        (Some(policy), false) => Ok(policy),
+        (None | Some(TieredAdmissionPolicy::Auto), true) => {
+            Err("secondary_cache_uri with use_tiered_cache is not supported yet: it needs a third \
+                 tier"
+                .into())
+        }
+        _ => Err("Unable to allocate block cache".into()),
     }
 }
 
@@ -114,6 +162,29 @@ mod tests {
         let codec = "--compressed_secondary_cache_compression_type=lz5";
         let refused = refused(&["--use_compressed_secondary_cache", codec]);
         assert_eq!(refused, "Cannot parse compression type 'lz5'");
+    }
+
+    #[pumice_test_macros::test]
+    fn one_budget_for_both() {
+        let both = ["--use_compressed_secondary_cache", "--use_tiered_cache", "--cache_size=3000"];
+        let with = |more: &[&str]| cache(&[both.as_slice(), more].concat());
+        for policy in ["auto", "PLACEHOLDER", "allow_cache_hits", "allow_all"] {
+            let made = with(&["--tiered_adm_policy", policy]).unwrap();
+            let second = made.secondary_cache().unwrap().capacity();
+            assert_eq!(made.capacity(), 3000 + (32 << 20));
+            assert!(second.abs_diff(32 << 20) <= 1 && made.usage() == second, "{second}");
+        }
+        let why = |more: &[&str]| with(more).map(drop).unwrap_err();
+        let policy = |name| ["--tiered_adm_policy", name];
+        let uri = "--secondary_cache_uri=compressed_secondary_cache://capacity=1000";
+        assert_eq!(why(&policy("none")), "Cannot parse admission policy none");
+        assert_eq!(why(&policy("three_queue")), "Unable to allocate block cache");
+        assert_eq!(why(&[&[uri], &policy("allow_all")[..]].concat()), why(&policy("three_queue")));
+        assert!(why(&[uri]).ends_with("it needs a third tier"));
+        assert!(why(&["--secondary_cache_uri=x"]).starts_with("No secondary cache registered"));
+        assert!(why(&["--simcache_size=1"]).starts_with("simcache_size with"));
+        // As in RocksDB, without effect where there is no secondary cache.
+        assert!(cache(&["--use_tiered_cache"]).unwrap().secondary_cache().is_none());
     }
 
     #[pumice_test_macros::test]

@@ -123,4 +123,8 @@ fn a_secondary_cache_has_what_was_evicted() {
     let uri =
         "--secondary_cache_uri=compressed_secondary_cache://capacity=8M;compression_type=kZSTD";
     assert!(hits(uri) > 1000);
+    for policy in ["auto", "allow_cache_hits", "allow_all"] {
+        let tiers = "--use_compressed_secondary_cache --use_tiered_cache --tiered_adm_policy";
+        assert!(hits(&format!("{tiers}={policy} --cost_write_buffer_to_cache")) > 1000);
+    }
 }

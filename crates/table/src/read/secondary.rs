@@ -32,12 +32,12 @@ const BLOCK_BYTES_MAX: usize = u32::MAX as usize;
 
 impl Spill for CachedBlock {
     #[cold]
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache) {
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, at_once: bool) {
         // One that changed in memory must not get a new checksum.
         if self.kind() == BlockKind::Dummy || !self.is_intact() {
             return;
         }
-        if secondary.is_first(key) {
+        if !at_once && secondary.is_first(key) {
             perf::count(PerfMetric::CompressedSecCacheInsertDummyCount, 1);
             return;
         }

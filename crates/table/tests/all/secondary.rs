@@ -8,7 +8,9 @@ use crate::{index_kinds, support};
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, InternalKeyComparator, Result, ValueType};
-use pumice_cache::{Cache, CacheOptions, CompressedSecondaryCacheOptions};
+use pumice_cache::{
+    Cache, CacheOptions, CompressedSecondaryCacheOptions, TieredAdmissionPolicy, TieredCacheOptions,
+};
 use pumice_compress::CompressionType;
 use pumice_env::perf::{self, PerfLevel, PerfMetric};
 use pumice_env::{RandomAccessFile, RandomAccessFileWrapper, ReadRequest};
@@ -231,6 +233,37 @@ fn a_dummy_is_forgotten() {
         cache.erase_all();
     }
     assert_eq!(opened.hits.data.load(Relaxed), 3);
+}
+
+/// Whether one use of a block, or two, are enough for its first eviction to keep it.
+#[pumice_test_macros::test]
+fn a_policy_takes_blocks_at_once() {
+    use TieredAdmissionPolicy::{AllowAll, AllowCacheHits, Auto, Placeholder};
+    const TOTAL: usize = 1 << 20;
+    for (adm_policy, once, twice) in [
+        (Auto, false, false),
+        (Placeholder, false, false),
+        (AllowCacheHits, false, true),
+        (AllowAll, true, true),
+    ] {
+        for (uses, keeps) in [(1, once), (2, twice)] {
+            let tiers = TieredCacheOptions {
+                adm_policy,
+                ..TieredCacheOptions::new(1.0 - 3e3 / TOTAL as f64)
+            };
+            let cache = Cache::tiered(CacheOptions::new(TOTAL), &tiers).unwrap();
+            let opened = blocks(&cache);
+            let round = || {
+                let before = opened.reads.load(Relaxed);
+                for n in 0..80 * uses {
+                    get(&opened.table, n / uses % 40);
+                }
+                opened.reads.load(Relaxed) - before
+            };
+            let read = round();
+            assert_eq!(read < 60, keeps, "{adm_policy:?} {uses}: {read} reads");
+        }
+    }
 }
 
 /// Readers of one table all find their values, whatever they move from cache to cache.

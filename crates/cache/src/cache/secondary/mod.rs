@@ -30,6 +30,7 @@ use pumice_base::{Error, Result};
 use pumice_compress::{CompressionOptions, CompressionType, Compressor, Decompressor};
 use pumice_port::sync::Mutex;
 
+use super::tiered::{self, TieredAdmissionPolicy};
 use super::{Cache, CacheOptions};
 use crate::hash_table::EvictionHandler;
 use crate::key::{CacheKey, Priority};
@@ -227,6 +228,10 @@ impl CompressedSecondaryCache {
     pub fn set_capacity(&self, capacity: usize) {
         self.entries.set_capacity(capacity);
     }
+    /// Reserves `wanted` bytes in place of `now`: nothing is kept in them.
+    pub(super) fn reserve(&self, now: &mut usize, wanted: usize) {
+        tiered::reserve(self.entries.table(), now, wanted);
+    }
     /// Number of entries, dummies included.
     pub fn occupancy(&self) -> usize {
         self.entries.occupancy()
@@ -277,25 +282,27 @@ fn checksum(key: &CacheKey, bytes: &[u8]) -> u64 {
 
 /// What the entries of a cache must do to go to a secondary cache.
 pub trait Spill {
-    /// The clock evicts the value: offers it to `secondary`.
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache);
+    /// The clock evicts the value: offers it to `secondary`, which takes it the first time if
+    /// `at_once` is set.
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, at_once: bool);
 }
 
 /// The secondary cache of a cache of `V`s.
 pub(crate) struct Spilling<V> {
     cache: Arc<CompressedSecondaryCache>,
-    spill: fn(&V, &CacheKey, &CompressedSecondaryCache),
+    spill: fn(&V, &CacheKey, &CompressedSecondaryCache, bool),
+    policy: TieredAdmissionPolicy,
 }
 
 impl<V: Spill> Spilling<V> {
-    pub(super) fn new(cache: Arc<CompressedSecondaryCache>) -> Self {
-        Spilling { cache, spill: V::spill }
+    pub(super) fn new(cache: Arc<CompressedSecondaryCache>, policy: TieredAdmissionPolicy) -> Self {
+        Spilling { cache, spill: V::spill, policy }
     }
 }
 
 impl<V> EvictionHandler<V> for Spilling<V> {
-    fn evicted(&self, key: &CacheKey, value: &V) {
-        (self.spill)(value, key, &self.cache);
+    fn evicted(&self, key: &CacheKey, value: &V, was_hit: bool) {
+        (self.spill)(value, key, &self.cache, self.policy.takes_at_once(was_hit));
     }
 }
 

@@ -209,8 +209,8 @@ fn several_tasks_share_it() {
 struct Offered(u64, Arc<AtomicUsize>);
 
 impl Spill for Offered {
-    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache) {
-        assert_eq!(*key, self::key(self.0));
+    fn spill(&self, key: &CacheKey, secondary: &CompressedSecondaryCache, at_once: bool) {
+        assert!(*key == self::key(self.0) && !at_once);
         self.1.fetch_add(1, Relaxed);
         if !secondary.is_first(key) {
             secondary.insert(key, 0, &fixed(self.0), true).unwrap();

@@ -71,7 +71,7 @@ impl Table {
         let Table { cf, mem, number, epoch, older } = self;
         let blob_files = &Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
         let reason = TableReason::Recovery;
-        let output = FlushOutput { number, epoch, reason, older, blob_files };
+        let output = FlushOutput { number, epoch, reason, older, times: None, blob_files };
         write_level0(db, &cf, &[mem], &output, None)
     }
 }

@@ -300,7 +300,7 @@ impl Follower {
         for id in gone {
             if let Some(mut family) = state.cfs.remove(&id) {
                 family.mark_dropped();
-                db.publish_families(&state);
+                db.publish_families(&mut state);
             }
         }
         let mut changed = Vec::new();

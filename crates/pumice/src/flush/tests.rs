@@ -66,7 +66,7 @@ fn flush(verify: bool, unseen: bool) -> Result<Option<Flushed>> {
     let number = inner.new_file_number();
     let reason = TableReason::Flush;
     let blob_files = &Mutex::new(Vec::new());
-    let output = FlushOutput { number, epoch: 1, reason, older: None, blob_files };
+    let output = FlushOutput { number, epoch: 1, reason, older: None, times: None, blob_files };
     let written = write_level0(&**inner, &cf, &[mem], &output, None);
     drop(cf);
     db.close().unwrap();

@@ -20,7 +20,9 @@ use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
+use pumice_table::{
+    SeqnoToTimeMapping, TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id,
+};
 
 use crate::blob::references::{References, may_refer};
 use crate::callbacks::key_forms::KeyForms;
@@ -34,7 +36,7 @@ use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
 /// The purpose of a new table; decides compression, filter and recorded times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OutputSpec {
     pub number: FileNumber,
     /// The directory that it is written into.
@@ -55,6 +57,8 @@ pub(crate) struct OutputSpec {
     pub reason: TableReason,
     /// The filter's policy in place of the table options'.
     pub filter_policy: Option<FilterPolicy>,
+    /// When entries were written, if the table is to have it.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
 }
 
 /// A finished file.
@@ -134,6 +138,7 @@ impl OutputFile {
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
+            seqno_times: spec.times.clone(),
             user_collected: Vec::new(),
             property_collectors: Collectors::names(options),
             limits: env.limits(),
@@ -149,7 +154,7 @@ impl OutputFile {
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
-            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
+            collectors: Collectors::new(options, cf.id, small_i32(level)),
             keys: cf.key_forms(),
             references: References::default(),
             digest: options.paranoid_file_checks.then_some(0),

@@ -118,7 +118,7 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         ("", "", "user_defined_index_factory=trie_index", true),
         ("", "", "separate_key_value_in_data_block=true", true),
         ("", "", "uniform_cv_threshold=0.5", true),
-        ("", "preserve_internal_time_seconds=5", "", true),
+        ("", "preclude_last_level_data_seconds=5", "", true),
     ] {
         let text = file("11.9.0", db, cf, table);
         let option = format!("{db}{cf}{table}");

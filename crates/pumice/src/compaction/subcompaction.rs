@@ -10,15 +10,15 @@ use pumice_base::extension::CompactionFilter;
 use pumice_base::key::{InternalKey, append_internal_key};
 use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
+use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::blob::BlobFiles;
 use pumice_manifest::edit::BlobFileAddition;
-use pumice_manifest::{FileMetaData, Level, Version};
+use pumice_manifest::{BeyondCursor, FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
-use pumice_table::{TableReadOptions, TableReason};
+use pumice_table::{SeqnoToTimeMapping, TableReadOptions, TableReason};
 
 use crate::blob::references::References;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
@@ -91,6 +91,10 @@ pub(crate) struct JobContext {
     pub snapshots: LiveSnapshots,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
+    /// When entries of the input were written, if the output is to have it.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
+    /// See `CompactionSettings::zeroed_to`.
+    pub zeroed_to: SequenceNumber,
     /// Bytes of an output file, roughly.
     pub expected_bytes: u64,
     /// The account of its writes.
@@ -127,7 +131,7 @@ impl JobContext {
     }
 
     /// What may be dropped of keys with timestamps.
-    fn times(&self) -> TimeBounds {
+    fn time_bounds(&self) -> TimeBounds {
         let keys = self.cf.key_forms();
         if self.version.is_stripped() {
             return TimeBounds { keys, ..TimeBounds::default() };
@@ -226,13 +230,11 @@ fn compact(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        // Older L0 files may lie beside an output of L0, and older files may be ingested below all
-        // others: then nothing is known to be below.
-        beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind)
-            .then(|| job.version.beyond_cursor(job.pick.output_level)),
+        beyond: beyond(job, &options),
         values: input_values(job),
         limits: job.env.limits(),
-        times: job.times(),
+        times: job.time_bounds(),
+        zeroed_to: job.zeroed_to,
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
@@ -277,6 +279,13 @@ fn compact(
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
+}
+
+/// What is below the output. Older L0 files may lie beside an output of L0, and older files may be
+/// ingested below all others: then nothing is known.
+fn beyond(job: &JobContext, options: &ColumnFamilyOptions) -> Option<BeyondCursor> {
+    let known = job.pick.output_level > 0 && !options.cf_allow_ingest_behind;
+    known.then(|| job.version.beyond_cursor(job.pick.output_level))
 }
 
 /// The filter of this key range, timed.
@@ -524,6 +533,7 @@ impl Writer<'_> {
                 _ => TableReason::Compaction,
             },
             filter_policy: filter_bits::policy(&self.job.cf, || self.job.runs()),
+            times: self.job.times.clone(),
         }
     }
 
@@ -535,7 +545,7 @@ impl Writer<'_> {
             self.job.cf.table_order(),
             (self.low.as_deref().map(UserKey::new), high),
             &self.job.snapshots.sequences,
-            &self.job.times(),
+            &self.job.time_bounds(),
             self.job.pick.bottommost,
         );
         self.dropped_tombstones += done;

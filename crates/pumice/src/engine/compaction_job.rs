@@ -262,6 +262,7 @@ impl DbInner {
         job: u64,
     ) -> Result<JobContext> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
+        let (times, zeroed_to) = self.input_times(work);
         Ok(JobContext {
             env: Arc::clone(self) as Arc<dyn CompactionEnv>,
             cf: Arc::clone(&work.cf),
@@ -271,6 +272,8 @@ impl DbInner {
             snapshots: to_keep(&self.snapshots),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
+            times,
+            zeroed_to,
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             io: work.io.clone(),
             lane,

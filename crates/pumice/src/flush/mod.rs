@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
+use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, FileNumber, InternalIterator, InternalKey, Result, SequenceNumber};
@@ -25,7 +26,7 @@ use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
-use pumice_table::{TableReadOptions, TableReason};
+use pumice_table::{SeqnoToTimeMapping, TableReadOptions, TableReason};
 
 use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
@@ -52,6 +53,8 @@ pub(crate) struct FlushOutput<'a> {
     pub reason: TableReason,
     /// All files that are older than the memtables, if that is known.
     pub older: Option<Arc<Version>>,
+    /// When entries were written, if the table is to have it.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
     /// Gets the numbers of blob files, which the caller discards unless it installs the table.
     pub blob_files: &'a Mutex<Vec<FileNumber>>,
     /// Is told how far it is.
@@ -66,7 +69,7 @@ pub(crate) struct Flushed {
 
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
-    fn times(&self, cf: &CfData) -> TimeBounds {
+    fn time_bounds(&self, cf: &CfData) -> TimeBounds {
         let keys = cf.key_forms();
         if cf.table_keys.stripped {
             return TimeBounds { keys, ..TimeBounds::default() };
@@ -117,6 +120,7 @@ fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> Outpu
         target_bytes: 0,
         reason: flushed.reason,
         filter_policy: filter_bits::policy(cf, || runs(cf, mems)),
+        times: flushed.times.clone(),
     }
 }
 
@@ -153,7 +157,8 @@ pub(crate) fn write_level0(
         beyond: flushed.beyond(cf, mems),
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
-        times: flushed.times(cf),
+        times: flushed.time_bounds(cf),
+        zeroed_to: MAX_SEQUENCE, // Nothing is at the bottom here.
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
@@ -168,7 +173,7 @@ pub(crate) fn write_level0(
         verify_count(given, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        add_tombstones(cf, list, &snapshots.sequences, &flushed.times(cf), &mut output)?;
+        add_tombstones(cf, list, &snapshots.sequences, &flushed.time_bounds(cf), &mut output)?;
     }
     if output.is_empty() {
         return output.abandon().map(|()| None);

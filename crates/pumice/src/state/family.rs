@@ -10,7 +10,7 @@ use pumice_base::{FileNumber, SequenceNumber};
 use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
-use pumice_table::TableOptions;
+use pumice_table::{SeqnoToTimeMapping, TableOptions};
 
 use crate::commit::controller::{StallInputs, WriteStall, write_stall};
 use crate::compaction::plan::CompactionPlan;
@@ -67,6 +67,8 @@ pub(crate) struct CfState {
     /// Flushed memtables that are kept for conflict checks, oldest first.
     history: VecDeque<Arc<MemTable>>,
     pub version: Arc<Version>,
+    /// See `SuperVersion::times`.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
     pub plan: CompactionPlan,
@@ -100,6 +102,7 @@ impl CfState {
             imm: VecDeque::new(),
             history: VecDeque::new(),
             version,
+            times: None,
             log_number,
             plan,
             next: NextNumbers { epoch: next_epoch, memtable: 2 },
@@ -123,6 +126,7 @@ impl CfState {
             imm,
             history: self.history.iter().rev().map(Arc::clone).collect(),
             version: Arc::clone(&self.version),
+            times: self.times.clone(),
             ingestions: self.data.ingestions(),
             removals,
         }));

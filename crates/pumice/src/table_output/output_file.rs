@@ -20,7 +20,9 @@ use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
+use pumice_table::{
+    SeqnoToTimeMapping, TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id,
+};
 
 use crate::blob::references::{References, may_refer};
 use crate::callbacks::key_forms::KeyForms;
@@ -34,7 +36,7 @@ use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
 /// The purpose of a new table; decides compression, filter and recorded times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OutputSpec {
     pub number: FileNumber,
     /// The directory that it is written into.
@@ -59,6 +61,8 @@ pub(crate) struct OutputSpec {
     pub reason: TableReason,
     /// The filter's policy in place of the table options'.
     pub filter_policy: Option<FilterPolicy>,
+    /// When entries were written, if the table is to have it.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
 }
 
 impl OutputSpec {
@@ -149,6 +153,7 @@ impl OutputFile {
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
+            seqno_times: spec.times.clone(),
             user_collected: Vec::new(),
             property_collectors: Collectors::names(options),
             limits: env.limits(),
@@ -159,13 +164,13 @@ impl OutputFile {
         let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer })
             .with_checksum(checksum);
         Ok(OutputFile {
+            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             spec,
             builder: TableBuilder::new(context, writer)?,
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
             temperature,
-            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             keys: cf.key_forms(),
             references: References::default(),
             digest: options.paranoid_file_checks.then_some(0),

@@ -119,8 +119,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     /// Entries get sequence 0 here, and timestamp 0. Not those over which an older range tombstone
     /// stays that readers at its time see: it would hide them.
-    pub(super) fn forgets_time(&self) -> bool {
+    pub(super) fn forgets_time(&self, sequence: SequenceNumber) -> bool {
         self.settings.bottommost
+            && sequence <= self.zeroed_to
             && self.is_history
             && self.settings.snapshots.is_empty()
             && !self.is_above_younger_time()

@@ -383,8 +383,5 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
-pub const REFUSED_FLAGS: &[(&str, &str)] = &[];
-
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

@@ -18,7 +18,7 @@ use pumice_manifest::{BeyondCursor, FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
-use pumice_table::{SeqnoToTimeMapping, TableReadOptions, TableReason};
+use pumice_table::{TableReadOptions, TableReason};
 
 use crate::blob::references::References;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
@@ -41,7 +41,7 @@ use crate::table_output::compaction_iterator::{
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::metered::Metered;
-use crate::table_output::output_file::{OutputFile, OutputSpec};
+use crate::table_output::output_file::{EntryTimes, OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
@@ -81,6 +81,14 @@ impl Asked {
     }
 }
 
+/// When the entries of the input were written.
+pub(crate) struct InputTimes {
+    /// As far as it is known to files.
+    pub entries: EntryTimes,
+    /// See [`TimeBounds::zeroed_to`].
+    pub zeroed_to: Option<SequenceNumber>,
+}
+
 /// State that all subcompactions of a job share.
 pub(crate) struct JobContext {
     pub env: Arc<dyn CompactionEnv>,
@@ -90,11 +98,7 @@ pub(crate) struct JobContext {
     pub base_level: usize,
     pub snapshots: LiveSnapshots,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
-    pub oldest_ancestor_time: u64,
-    /// When entries of the input were written, if the output is to have it.
-    pub times: Option<Arc<SeqnoToTimeMapping>>,
-    /// See `CompactionSettings::zeroed_to`.
-    pub zeroed_to: SequenceNumber,
+    pub written: InputTimes,
     /// Bytes of an output file, roughly.
     pub expected_bytes: u64,
     /// The account of its writes.
@@ -132,12 +136,13 @@ impl JobContext {
 
     /// What may be dropped of keys with timestamps.
     fn time_bounds(&self) -> TimeBounds {
-        let keys = self.cf.key_forms();
+        let (keys, zeroed_to) = (self.cf.key_forms(), self.written.zeroed_to);
         if self.version.is_stripped() {
-            return TimeBounds { keys, ..TimeBounds::default() };
+            return TimeBounds { keys, zeroed_to, ..TimeBounds::default() };
         }
         TimeBounds {
             keys,
+            zeroed_to,
             low: self.version.full_history_ts_low().cloned(),
             trim_above: self.manual.as_ref().and_then(|asked| asked.trim_above.clone()),
         }
@@ -234,7 +239,6 @@ fn compact(
         values: input_values(job),
         limits: job.env.limits(),
         times: job.time_bounds(),
-        zeroed_to: job.zeroed_to,
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
@@ -520,8 +524,7 @@ impl Writer<'_> {
             deepest: self.job.pick.deepest,
             compression: self.job.pick.outputs.compression,
             epoch: self.job.pick.output_epoch(),
-            oldest_ancestor_time: self.job.oldest_ancestor_time,
-            newest_key_time: self.job.pick.newest_key_time(),
+            written: self.job.written.entries.clone(),
             temperature: self.job.pick.outputs.temperature,
             expected_bytes: self.job.expected_bytes,
             target_bytes: match self.job.pick.output_level {
@@ -533,7 +536,6 @@ impl Writer<'_> {
                 _ => TableReason::Compaction,
             },
             filter_policy: filter_bits::policy(&self.job.cf, || self.job.runs()),
-            times: self.job.times.clone(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::job::RunJob;
-use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
+use crate::state::work::{CompactionWork, input_tombstones, split_points};
 use crate::stats::listener::SubcompactionJobInfo;
 use crate::stats::thread_status::{JobNote, ThreadStage};
 use crate::stats::{CompactionStats, Ticker};
@@ -262,7 +262,6 @@ impl DbInner {
         job: u64,
     ) -> Result<JobContext> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
-        let (times, zeroed_to) = self.input_times(work);
         Ok(JobContext {
             env: Arc::clone(self) as Arc<dyn CompactionEnv>,
             cf: Arc::clone(&work.cf),
@@ -271,9 +270,7 @@ impl DbInner {
             base_level: work.base_level,
             snapshots: to_keep(&self.snapshots),
             tombstones: input_tombstones(work)?,
-            oldest_ancestor_time: oldest_time(work),
-            times,
-            zeroed_to,
+            written: self.input_times(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             io: work.io.clone(),
             lane,

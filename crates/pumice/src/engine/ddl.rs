@@ -192,6 +192,7 @@ impl DbInner {
         self.background.refresh_tuning(state, self.options().background_policy);
         if state.opened && !self.dir.read_only {
             self.refresh_write_times(state);
+            self.scheduler().watch_expiry(state);
         }
     }
 }

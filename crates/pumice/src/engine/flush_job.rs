@@ -148,7 +148,7 @@ impl DbInner {
             cf: Arc::clone(&cf.data),
             mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
             older: Arc::clone(&cf.version),
-            times: cf.times.clone(),
+            times: cf.data.super_version.load().times.clone(),
             next_log: cf.imm.back().map_or(0, |m| m.next_log),
             number,
             blob_files: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),

@@ -11,15 +11,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::SequenceNumber;
-use pumice_base::key::MAX_SEQUENCE;
 use pumice_port::time::wall_seconds;
 use pumice_table::SeqnoToTimeMapping;
 
+use crate::compaction::subcompaction::InputTimes;
 use crate::engine::DbInner;
 use crate::state::DbState;
-use crate::state::work::CompactionWork;
+use crate::state::work::{CompactionWork, oldest_time};
 use crate::state::write_times::{self, SAMPLES_MAX};
+use crate::table_output::output_file::EntryTimes;
 
 impl DbInner {
     /// The database is open for writing, and new unless it `exists`.
@@ -53,15 +53,13 @@ impl DbInner {
         write_times::publish(state, true);
     }
 
-    /// When entries of the input were written, for the output, and the newest of them that is so
-    /// old that this need not be known.
-    pub(super) fn input_times(
-        &self,
-        work: &CompactionWork,
-    ) -> (Option<Arc<SeqnoToTimeMapping>>, SequenceNumber) {
+    /// When entries of the input were written.
+    pub(super) fn input_times(&self, work: &CompactionWork) -> InputTimes {
+        let (oldest_ancestor, newest) = (oldest_time(work), work.pick.newest_key_time());
+        let entries = EntryTimes { oldest_ancestor, newest, samples: None };
         let kept = work.cf.options().preserve_internal_time_seconds;
         if kept == 0 {
-            return (None, MAX_SEQUENCE);
+            return InputTimes { entries, zeroed_to: None };
         }
         let tables = work.cf.tables();
         let mut known = Vec::new();
@@ -77,9 +75,10 @@ impl DbInner {
         let mut times = SeqnoToTimeMapping::merged(known.iter());
         let since = wall_seconds().saturating_sub(kept);
         times.forget_before(since);
-        let old = times.newest_at(since);
+        let zeroed_to = Some(times.newest_at(since));
         times.thin_out(SAMPLES_MAX);
-        (Some(Arc::new(times)), old)
+        let samples = Some(Arc::new(times));
+        InputTimes { entries: EntryTimes { samples, ..entries }, zeroed_to }
     }
 }
 

@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
-use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, FileNumber, InternalIterator, InternalKey, Result, SequenceNumber};
@@ -40,7 +39,7 @@ use crate::table_output::compaction_iterator::{
 };
 use crate::table_output::env::OutputEnv;
 use crate::table_output::filter_bits::{self, Runs};
-use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
+use crate::table_output::output_file::{EntryTimes, OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
@@ -75,7 +74,7 @@ impl FlushOutput<'_> {
             return TimeBounds { keys, ..TimeBounds::default() };
         }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
-        TimeBounds { keys, low, trim_above: None }
+        TimeBounds { keys, low, ..TimeBounds::default() }
     }
 
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
@@ -113,14 +112,12 @@ fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> Outpu
         deepest: false,
         compression: flush_compression(&cf.options()),
         epoch: flushed.epoch,
-        oldest_ancestor_time: now,
-        newest_key_time: now,
+        written: EntryTimes { oldest_ancestor: now, newest: now, samples: flushed.times.clone() },
         temperature: None,
         expected_bytes: 0,
         target_bytes: 0,
         reason: flushed.reason,
         filter_policy: filter_bits::policy(cf, || runs(cf, mems)),
-        times: flushed.times.clone(),
     }
 }
 
@@ -158,7 +155,6 @@ pub(crate) fn write_level0(
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
         times: flushed.time_bounds(cf),
-        zeroed_to: MAX_SEQUENCE, // Nothing is at the bottom here.
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);

@@ -67,8 +67,6 @@ pub(crate) struct CfState {
     /// Flushed memtables that are kept for conflict checks, oldest first.
     history: VecDeque<Arc<MemTable>>,
     pub version: Arc<Version>,
-    /// See `SuperVersion::times`.
-    pub times: Option<Arc<SeqnoToTimeMapping>>,
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
     pub plan: CompactionPlan,
@@ -102,7 +100,6 @@ impl CfState {
             imm: VecDeque::new(),
             history: VecDeque::new(),
             version,
-            times: None,
             log_number,
             plan,
             next: NextNumbers { epoch: next_epoch, memtable: 2 },
@@ -117,6 +114,12 @@ impl CfState {
 
     /// Publishes (mem, imm, version) to readers.
     pub fn publish(&mut self) {
+        let times = self.data.super_version.load().times.clone();
+        self.publish_times(times);
+    }
+
+    /// Publishes the same with other samples, see `SuperVersion::times`.
+    pub fn publish_times(&mut self, times: Option<Arc<SeqnoToTimeMapping>>) {
         self.data.installed(&mut self.publisher, &self.version);
         let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
         let removes = u64::from(self.data.options().removes_unhidden());
@@ -126,7 +129,7 @@ impl CfState {
             imm,
             history: self.history.iter().rev().map(Arc::clone).collect(),
             version: Arc::clone(&self.version),
-            times: self.times.clone(),
+            times,
             ingestions: self.data.ingestions(),
             removals,
         }));

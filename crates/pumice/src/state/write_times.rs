@@ -89,15 +89,13 @@ pub(crate) fn publish(state: &mut DbState, sampled: bool) {
     let mut shared = None;
     for cf in state.cfs.values_mut().filter(|cf| !cf.data.is_dropped()) {
         let keeps = cf.data.options().preserve_internal_time_seconds > 0;
-        if keeps && (sampled || cf.times.is_none()) {
+        let known = cf.data.super_version.load().times.is_some();
+        if keeps && (sampled || !known) {
             let mapping = || Arc::new(state.times.mapping.clone());
-            cf.times = Some(Arc::clone(shared.get_or_insert_with(mapping)));
-        } else if !keeps && cf.times.is_some() {
-            cf.times = None;
-        } else {
-            continue;
+            cf.publish_times(Some(Arc::clone(shared.get_or_insert_with(mapping))));
+        } else if !keeps && known {
+            cf.publish_times(None);
         }
-        cf.publish();
     }
 }
 
@@ -111,7 +109,7 @@ mod tests {
         times
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_shortest_time_says_how_often_and_the_longest_how_far_back() {
         for (seconds, period, far, samples) in [
             (&[][..], 0, 0, 0),
@@ -131,7 +129,7 @@ mod tests {
         assert!(times.mapping.is_empty() && !times.is_due(u64::MAX));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn samples_are_due_by_the_clock_and_reach_back_as_far_as_is_kept() {
         let mut times = kept(&[1000]);
         times.begin(RESERVED, 50_000);

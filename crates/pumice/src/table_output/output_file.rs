@@ -35,6 +35,17 @@ use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
+/// When the entries of a table were written, in seconds since 1970.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryTimes {
+    /// Since when the oldest of them has been in the tree.
+    pub oldest_ancestor: u64,
+    /// None was written later; 0 if unknown.
+    pub newest: u64,
+    /// Samples, if the table is to have them.
+    pub samples: Option<Arc<SeqnoToTimeMapping>>,
+}
+
 /// The purpose of a new table; decides compression, filter and recorded times.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputSpec {
@@ -49,9 +60,7 @@ pub(crate) struct OutputSpec {
     /// See `OutputForm::compression`.
     pub compression: Option<CompressionType>,
     pub epoch: u64,
-    pub oldest_ancestor_time: u64,
-    /// No entry was written later, seconds since 1970; 0 if unknown.
-    pub newest_key_time: u64,
+    pub written: EntryTimes,
     /// See `OutputForm::temperature`.
     pub temperature: Option<Temperature>,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -61,8 +70,6 @@ pub(crate) struct OutputSpec {
     pub reason: TableReason,
     /// The filter's policy in place of the table options'.
     pub filter_policy: Option<FilterPolicy>,
-    /// When entries were written, if the table is to have it.
-    pub times: Option<Arc<SeqnoToTimeMapping>>,
 }
 
 impl OutputSpec {
@@ -134,9 +141,9 @@ impl OutputFile {
             column_family_name: cf.name.clone(),
             level: small_i32(spec.level),
             is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
-            oldest_ancestor_time: spec.oldest_ancestor_time,
+            oldest_ancestor_time: spec.written.oldest_ancestor,
             oldest_key_time: 0,
-            newest_key_time: spec.newest_key_time,
+            newest_key_time: spec.written.newest,
             file_creation_time: creation_time,
             original_file_number: spec.number,
             db_id: db_id.to_string(),
@@ -153,7 +160,7 @@ impl OutputFile {
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
-            seqno_times: spec.times.clone(),
+            seqno_times: spec.written.samples.clone(),
             user_collected: Vec::new(),
             property_collectors: Collectors::names(options),
             limits: env.limits(),
@@ -292,7 +299,7 @@ impl OutputFile {
             smallest_seq,
             largest_seq,
             epoch_number: self.spec.epoch,
-            oldest_ancester_time: self.spec.oldest_ancestor_time,
+            oldest_ancester_time: self.spec.written.oldest_ancestor,
             file_creation_time: self.creation_time,
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),

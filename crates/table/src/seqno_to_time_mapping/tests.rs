@@ -1,4 +1,5 @@
-//! Tests of the mapping. What RocksDB's tables have: `crates/cli/tests/foreign`.
+//! Tests of the mapping. What RocksDB's tables have: `crates/pumice/tests/all/timestamps`.
+#![allow(clippy::unwrap_used)]
 
 use pumice_base::random::Rng;
 
@@ -10,7 +11,7 @@ fn mapping(samples: &[(u64, u64)]) -> SeqnoToTimeMapping {
     mapping
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_time_is_asked_for_by_an_entry_and_the_other_way() {
     let known = mapping(&[(10, 500), (20, 600), (30, 700)]);
     let times = [1, 10, 11, 20, 21, 30, 31, u64::MAX].map(|sequence| known.time_before(sequence));
@@ -21,7 +22,7 @@ fn a_time_is_asked_for_by_an_entry_and_the_other_way() {
     assert_eq!(mapping(&[]).newest_at(7), 0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn samples_that_say_the_same_are_one() {
     // Nothing was written; much was written at once; the clock has gone back.
     assert_eq!(mapping(&[(10, 500), (10, 600)]).text(), "10->500,");
@@ -31,7 +32,7 @@ fn samples_that_say_the_same_are_one() {
     assert_eq!(mapping(&[(0, 500)]).text(), "");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_property_has_differences() {
     assert_eq!(mapping(&[]).encode(), b"");
     let bytes = [2, 10, 0xf4, 3, 10, 100];
@@ -47,7 +48,7 @@ fn the_property_has_differences() {
     assert_eq!(SeqnoToTimeMapping::decode(&back).unwrap().text(), "20->400,");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_new_database_has_sequence_numbers_for_the_time_before_it() {
     let spread = SeqnoToTimeMapping::spread(100, 10_000, 20_000);
     assert_eq!((spread.len(), spread.newest_at(10_000)), (100, 1));
@@ -57,7 +58,7 @@ fn a_new_database_has_sequence_numbers_for_the_time_before_it() {
     assert_eq!(SeqnoToTimeMapping::spread(100, 5, 5).text(), "100->5,");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_is_known_of_older_times_is_one_sample() {
     for (before, left) in [(0, 3), (500, 3), (599, 3), (600, 2), (699, 2), (700, 1), (9999, 1)] {
         let mut known = mapping(&[(10, 500), (20, 600), (30, 700)]);
@@ -128,7 +129,7 @@ fn check(rng: &mut Rng) {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn drawn_samples_are_kept_merged_and_thinned_as_a_model_says() {
     for seed in 0..300 {
         println!("seed {seed}");

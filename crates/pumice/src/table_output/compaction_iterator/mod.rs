@@ -70,10 +70,8 @@ pub(crate) struct CompactionSettings {
     pub beyond: Option<BeyondCursor>,
     /// A merged value above them is not written: its operands stay.
     pub limits: SizeLimits,
-    /// Of keys with timestamps.
+    /// Of keys with timestamps, and of entries that were just written.
     pub times: TimeBounds,
-    /// Newer entries keep their sequence numbers, by which it is known when they were written.
-    pub zeroed_to: SequenceNumber,
     /// A SingleDeletion right above a Deletion is Corruption.
     pub enforce_single_del_contracts: bool,
 }
@@ -116,7 +114,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Filters `input`; position it with a seek before use.
     pub fn new(input: I, settings: CompactionSettings) -> Self {
         let earliest_snapshot = settings.snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
-        let zeroed_to = settings.zeroed_to.min(earliest_snapshot);
+        let zeroed_to = settings.times.zeroed_to.unwrap_or(MAX_SEQUENCE).min(earliest_snapshot);
         let timed = settings.comparator.user.timestamp_size() > 0;
         CompactionIterator {
             input,

@@ -119,7 +119,6 @@ fn settings(
         // Three long values merge into too much.
         limits: SizeLimits::lowered(1 << 10),
         times: TimeBounds::default(),
-        zeroed_to: MAX_SEQUENCE,
         enforce_single_del_contracts: false,
     }
 }

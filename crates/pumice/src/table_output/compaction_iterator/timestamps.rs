@@ -37,6 +37,9 @@ pub(crate) struct TimeBounds {
     pub low: Option<Arc<[u8]>>,
     /// Versions above it are dropped; None: none are.
     pub trim_above: Option<Arc<[u8]>>,
+    /// Entries with newer sequence numbers keep them, by which it is known when they were written;
+    /// None: none does for that.
+    pub zeroed_to: Option<SequenceNumber>,
 }
 
 impl TimeBounds {

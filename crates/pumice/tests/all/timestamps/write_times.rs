@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::timed;
 use crate::common::{DIR, Scratch, flush, memory, options};
-use pumice::options::CompactionStyle;
+use pumice::options::{CompactionStyle, FileRules, load_latest_options};
 use pumice::stats::listener::CompactionJobInfo;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions,
-    Db, EventListener, FileSystem, Options, PosixFs, SstFileReader,
+    Db, EventListener, FileSystem, Options, PosixFs, ReadOptions, SstFileReader,
 };
 use pumice_base::random::Rng;
 use pumice_peer::{CompactRangeSettings, Peer, WriteSettings};
@@ -112,8 +113,13 @@ fn tables_know_when_young_entries_were_written() {
     simulate(0..3, |_| {
         let (_, fs) = memory();
         let options = keeping(&fs, 1000); // A sample every ten seconds.
+        for _ in 0..2 {
+            let db = Db::open(&options, DIR).unwrap();
+            assert_eq!(db.latest_sequence_number(), 100, "as in RocksDB");
+            db.close().unwrap();
+        }
+        pass(1);
         let db = Db::open(&options, DIR).unwrap();
-        assert_eq!(db.latest_sequence_number(), 100, "as in RocksDB");
         let begin = wall_seconds();
         db.put("a", "1").unwrap();
         assert_written(&db, "a", begin..=begin);
@@ -159,6 +165,29 @@ fn tables_know_when_young_entries_were_written() {
     });
 }
 
+/// Nothing but a family that asks for them starts the samples.
+#[test]
+fn a_family_that_is_created_later_has_times() {
+    simulate(0..2, |_| {
+        let (_, fs) = memory();
+        let db = Db::open(&keeping(&fs, 0), DIR).unwrap();
+        pass(100);
+        let family = db.create_column_family(&keeping(&fs, 1000).cf, "later").unwrap();
+        for key in ["a", "b", "c"] {
+            pass(200);
+            db.put_cf(&family, key, "1").unwrap();
+        }
+        let now = wall_seconds();
+        let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), &family).unwrap();
+        cursor.seek("c");
+        let said = cursor.write_time().unwrap().unwrap();
+        assert!((now - 200..=now).contains(&said), "{said}, and it is {now}");
+        drop(cursor);
+        drop(family);
+        db.close().unwrap();
+    });
+}
+
 /// Of a merged value it is the time of what the value begins with.
 #[test]
 fn a_value_of_many_records_is_as_old_as_the_first() {
@@ -191,6 +220,67 @@ fn a_value_of_many_records_is_as_old_as_the_first() {
         // Merged by a compaction, the value has the number of its newest record.
         rewrite(&db);
         assert_written(&db, "based", begin + 100..=begin + 110);
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn entities_and_blobs_have_times() {
+    simulate(0..2, |_| {
+        let (_, fs) = memory();
+        let mut options = keeping(&fs, 1000);
+        (options.cf.enable_blob_files, options.cf.min_blob_size) = (true, 20);
+        let db = Db::open(&options, DIR).unwrap();
+        let begin = wall_seconds();
+        db.put_entity("entity", [("n", "1"), ("", "d")]).unwrap();
+        pass(100); // Nothing else is written.
+        db.put("blob", "b".repeat(100)).unwrap();
+        let steps: [fn(&Db); 3] = [|_| {}, flush, rewrite];
+        for step in steps {
+            step(&db);
+            assert_written(&db, "entity", begin..=begin);
+            assert_written(&db, "blob", begin..=begin + 10);
+        }
+        db.close().unwrap();
+    });
+}
+
+/// Each version of a key with timestamps has its own, as long as its sequence number is kept.
+#[test]
+fn keys_with_timestamps_have_times() {
+    simulate(0..2, |_| {
+        let (_, fs) = memory();
+        let mut options = timed(&fs);
+        options.cf.preserve_internal_time_seconds = 1000;
+        let db = Db::open(&options, DIR).unwrap();
+        let said = |time: u64| {
+            let timestamp = Some(time.to_le_bytes().to_vec());
+            let read = ReadOptions { timestamp, ..ReadOptions::default() };
+            let mut cursor = db.cursor_opt(&read).unwrap();
+            cursor.seek("a");
+            cursor.write_time().unwrap()
+        };
+        let begin = wall_seconds();
+        db.at(1).put("a", "1").unwrap();
+        pass(100); // Nothing else is written.
+        db.at(2).put("a", "2").unwrap();
+        let of_second = begin + 1..=begin + 10;
+        for flushed in [false, true] {
+            if flushed {
+                flush(&db);
+            }
+            assert_eq!((said(0), said(1)), (None, Some(begin)));
+            assert!(of_second.contains(&said(2).unwrap()), "{:?}", said(2));
+        }
+        // History ends; what is left of it is young.
+        db.increase_full_history_ts_low(db.default_column_family(), 9u64).unwrap();
+        rewrite(&db);
+        assert!(of_second.contains(&said(9).unwrap()), "{:?}", said(9));
+        pass(2000);
+        db.at(10).put("b", "1").unwrap();
+        flush(&db);
+        rewrite(&db);
+        assert_eq!(said(10), Some(0), "it is old");
         db.close().unwrap();
     });
 }
@@ -237,27 +327,30 @@ fn young_files_are_not_rewritten_for_ever() {
 /// What a model knows of a key.
 struct Written {
     at: u64,
-    /// When the write before it was.
+    /// When the last write was that a sample before it knows. What is written between the same two
+    /// samples is told apart from nothing.
     after: u64,
     /// The longest time between samples since.
     period: u64,
     /// The shortest time that was kept since.
     kept: u64,
-    /// It may have been recovered from a log: such tables have no times, as in RocksDB.
-    logged: bool,
+    /// It may have been recovered from a log: such tables have no times, as in RocksDB. Or it was
+    /// written in the second of an open, before which there may be no sample.
+    unsure: bool,
 }
 
 impl Written {
     fn check(&self, key: &str, said: Option<u64>) {
-        let Written { at, after, period, kept, logged } = *self;
-        let Some(said) = said else { return assert!(logged, "{key} is unknown") };
+        let Written { at, after, period, kept, unsure } = *self;
+        let Some(said) = said else { return assert!(unsure, "{key} is unknown") };
         assert!(said <= at, "{key} at {said}, and not {at}");
-        if logged {
+        if unsure {
             return;
         }
+        let now = wall_seconds();
         match said {
-            0 => assert!(wall_seconds() - at > kept, "{key} of {at} is forgotten"),
-            _ => assert!(said + 4 * period + 1 >= after, "{key} at {said}, and not {after}"),
+            0 => assert!(now - at >= kept, "{key} of {at} is forgotten at {now}, kept {kept}"),
+            _ => assert!(said + 4 * period + 1 >= after, "{key} of {at} at {said}, not {after}"),
         }
     }
 }
@@ -277,7 +370,8 @@ fn drawn_writes_are_never_said_to_be_younger_than_they_are() {
         }
         let mut db = Db::open(&options, DIR).unwrap();
         let mut model: BTreeMap<String, Written> = BTreeMap::new();
-        let (mut snapshot, mut last) = (None, wall_seconds());
+        let mut opened = wall_seconds();
+        let (mut snapshot, mut writes) = (None, vec![opened]);
         for _ in 0..150 {
             let key = format!("{:02}", rng.uniform(40));
             match rng.uniform(12) {
@@ -285,14 +379,18 @@ fn drawn_writes_are_never_said_to_be_younger_than_they_are() {
                     db.put(&key, "value").unwrap();
                     let now = wall_seconds();
                     let period = kept.div_ceil(100);
-                    model
-                        .insert(key, Written { at: now, after: last, period, kept, logged: false });
-                    last = now;
+                    let sampled = writes.iter().rev().find(|at| **at + period + 1 < now);
+                    let after = sampled.copied().unwrap_or(0);
+                    model.insert(
+                        key,
+                        Written { at: now, after, period, kept, unsure: now == opened },
+                    );
+                    writes.push(now);
                 }
                 5 => {
                     db.delete(&key).unwrap();
                     model.remove(&key);
-                    last = wall_seconds();
+                    writes.push(wall_seconds());
                 }
                 6 => flush(&db),
                 7 => rewrite(&db),
@@ -313,11 +411,12 @@ fn drawn_writes_are_never_said_to_be_younger_than_they_are() {
                     snapshot = None;
                     match rng.one_in(2) {
                         true => flush(&db),
-                        false => model.values_mut().for_each(|written| written.logged = true),
+                        false => model.values_mut().for_each(|written| written.unsure = true),
                     }
                     db.close().unwrap();
                     options.cf.preserve_internal_time_seconds = kept;
                     db = Db::open(&options, DIR).unwrap();
+                    opened = wall_seconds();
                 }
                 _ => pass(rng.uniform(kept / 8)),
             }
@@ -359,12 +458,33 @@ fn fill_theirs(db: &pumice_peer::Db, round: u64) {
     db.flush(db.default_column_family()).unwrap();
 }
 
+/// What the samples say of those keys.
+fn said_by(known: &SeqnoToTimeMapping) -> BTreeMap<String, Option<u64>> {
+    let keys = (0..15).map(|n| (format!("t{}-{}", n / 5, n % 5), Some(known.time_before(101 + n))));
+    keys.collect()
+}
+
 fn compact_theirs(db: &pumice_peer::Db) {
     let force = CompactRangeSettings { bottommost_level: 2, ..CompactRangeSettings::default() };
     db.compact_range(db.default_column_family(), None, None, &force);
 }
 
-/// Tables of either engine keep their times in the other's compactions.
+/// What our readers find in RocksDB's OPTIONS file.
+fn assert_read(dir: &Path) {
+    let loaded = load_latest_options(&PosixFs, dir, FileRules::default()).unwrap().unwrap();
+    let families = loaded.column_families.iter();
+    let kept = families.map(|cf| (&*cf.name, cf.options.preserve_internal_time_seconds));
+    assert_eq!(kept.collect::<Vec<_>>(), FAMILIES);
+}
+
+/// RocksDB's database with the options of our OPTIONS file.
+fn theirs_as_ours(peer: &Peer, path: &Path) -> pumice_peer::Db {
+    let (options, families) = pumice_peer::Options::latest(peer, path).unwrap();
+    let families: Vec<_> = families.iter().map(|(name, own)| (&**name, own)).collect();
+    pumice_peer::Db::open_cf(&options, path, &families, false).unwrap().0
+}
+
+/// Tables of either engine keep their times in the other's compactions, and so do OPTIONS files.
 #[test]
 fn both_engines_read_and_keep_the_times_of_the_other() {
     let Some(peer) = peer() else { return };
@@ -387,6 +507,7 @@ fn both_engines_read_and_keep_the_times_of_the_other() {
         pass(1);
     }
     drop(db);
+    assert_read(&dir.0);
     let db = ours();
     let all = |db: &Db| SeqnoToTimeMapping::merged(samples(db, &fs, &dir.0).iter());
     let known = all(&db);
@@ -394,21 +515,19 @@ fn both_engines_read_and_keep_the_times_of_the_other() {
     assert_eq!(first.len(), 15);
     for (key, said) in &first {
         let said = said.unwrap();
-        assert!((begin..=wall_seconds()).contains(&said), "{key} {said} {begin}");
+        // The last of the samples for the time before the database was 1011 seconds old.
+        assert!((begin - 1011..=wall_seconds()).contains(&said), "{key} {said} {begin}");
     }
-    let said = |round: u64| first[&format!("t{round}-0")].unwrap();
-    assert!(said(0) <= said(1) && said(1) <= said(2), "{first:?}");
     // Ours compacts what is theirs, and they compact it again with what is ours.
     rewrite(&db);
-    assert_eq!(write_times(&db), first);
     assert_eq!(all(&db), known);
+    assert_eq!(write_times(&db), said_by(&known));
     db.put("o", "value").unwrap();
     flush(&db);
-    let second = write_times(&db);
-    assert!((begin..=wall_seconds()).contains(&second["o"].unwrap()));
+    assert!((begin..=wall_seconds()).contains(&write_times(&db)["o"].unwrap()));
     let known = all(&db);
     db.close().unwrap();
-    let db = theirs(&peer, &dir.0);
+    let db = theirs_as_ours(&peer, &dir.0);
     compact_theirs(&db);
     let ro = pumice_peer::ReadOptions::new(&peer, &Default::default());
     let mut cursor = db.iter(&ro, db.default_column_family());
@@ -424,7 +543,9 @@ fn both_engines_read_and_keep_the_times_of_the_other() {
     let db = ours();
     assert_eq!(db.live_files_metadata().len(), 1);
     assert_eq!(all(&db), known);
-    assert_eq!(write_times(&db), second);
+    let mut said = said_by(&known);
+    said.insert("o".to_string(), Some(known.time_before(116)));
+    assert_eq!(write_times(&db), said);
     assert_eq!(db.live_files_metadata()[0].smallest_seq, 101);
     db.close().unwrap();
 }

@@ -239,6 +239,11 @@ impl FileMetaData {
         self.stats.get().is_some_and(|stats| stats.num_range_deletions == 0)
     }
 
+    /// Whether the file is known to have tombstones of any kind.
+    pub fn has_tombstones(&self) -> bool {
+        self.stats.get().is_some_and(|stats| stats.num_deletions > 0)
+    }
+
     /// Whether a rewrite with nothing older below would leave little of the file, as far as is
     /// known: most of it are tombstones.
     pub fn is_mostly_deletions(&self) -> bool {

@@ -217,6 +217,9 @@ pub struct MarkRules {
     pub offpeak: Offpeak,
     /// Files may be ingested behind all others, so no file is the bottommost.
     pub allow_ingest_behind: bool,
+    /// Young entries keep their sequence numbers, so that rewriting a file need not clean it: of
+    /// the bottommost only those with tombstones are marked.
+    pub keeps_times: bool,
     /// Files that hold mostly tombstones go down, and those with range tombstones once no file of
     /// L0 is younger than this many seconds. None: they wait for other reasons.
     pub reclaim_seconds: Option<u64>,
@@ -356,6 +359,7 @@ impl FileMarks {
                 if file.is_being_compacted()
                     || version.range_exists_after(level.number(), index, &range)
                     || !version.forgets_times(file)
+                    || rules.keeps_times && !file.has_tombstones()
                 {
                     continue;
                 }

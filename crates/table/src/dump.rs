@@ -17,6 +17,7 @@ use crate::read::cached_block::CachedBlock;
 use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
 use crate::read::table::Table;
+use crate::seqno_to_time_mapping::SeqnoToTimeMapping;
 use crate::unique_id::external_unique_id;
 
 const RULE: &str = "--------------------------------------\n";
@@ -142,7 +143,8 @@ fn property_texts(p: &TableProperties) -> Vec<(String, String)> {
     add("DB host id", p.db_host_id.clone());
     add("original file number", p.original_file_number.to_string());
     add("unique ID", external_unique_id(p).map_or("N/A".to_string(), |id| hex_words(&id)));
-    add("Sequence number to time mapping", String::new());
+    let times = SeqnoToTimeMapping::decode(&p.seqno_time_map);
+    add("Sequence number to time mapping", times.map_or("N/A".to_string(), |times| times.text()));
     lines
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`, `trace`,
-//! `unique_id`, `block_footer`, `data_block_hash`, `trie`.
+//! `unique_id`, `block_footer`, `data_block_hash`, `seqno_to_time_mapping`, `trie`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -27,6 +27,7 @@ pub mod options;
 mod prefix;
 pub mod properties;
 mod read;
+mod seqno_to_time_mapping;
 mod stats;
 mod trace;
 mod trie;
@@ -51,6 +52,7 @@ pub use read::iter::{Goal, TableIter};
 pub use read::salvage::SalvageIter;
 pub use read::secondary::from_secondary;
 pub use read::table::Table;
+pub use seqno_to_time_mapping::SeqnoToTimeMapping;
 pub use stats::TableStats;
 pub use trace::{BlockAccess, BlockEntries, BlockTracer};
 pub use unique_id::{SESSION_ID_LEN, cache_base_of, session_id, unique_id, unique_id_of};

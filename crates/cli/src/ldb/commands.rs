@@ -65,8 +65,8 @@ pub const COMMANDS: &[Command] = &[
         help: "Prints the entries of a range, `key : value`",
         usage: "[--from] [--to] [--ttl] [--timestamp] [--max_keys=<N>] \
                 [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value] \
-                [--read_timestamp=<uint64_ts>]",
-        switches: &["ttl", "timestamp", "no_value"],
+                [--read_timestamp=<uint64_ts>] [--get_write_unix_time]",
+        switches: &["ttl", "timestamp", "no_value", "get_write_unix_time"],
         values: &["from", "to", "max_keys", "start_time", "end_time", "read_timestamp"],
         run: with_ttl!(data::scan),
     },
@@ -382,10 +382,6 @@ pub const COMMANDS: &[Command] = &[
         run: files::update_manifest,
     },
 ];
-
-/// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
-pub const REFUSED_FLAGS: &[(&str, &str)] =
-    &[("get_write_unix_time", "when entries were written is not recorded")];
 
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

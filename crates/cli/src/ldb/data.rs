@@ -173,6 +173,7 @@ pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     no_words(it, "scan")?;
     let (options, limit) = it.range()?;
     let no_value = it.arguments.flag("no_value");
+    let write_times = it.arguments.flag("get_write_unix_time");
     let times = it.times()?;
     let opened = it.open_read_only::<H>()?;
     let options = opened.at_read_time(it, options);
@@ -194,7 +195,7 @@ pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
                     out.line(&[when.as_bytes(), &key, b" : ", &value])
                 }
             };
-            if !read_on {
+            if !read_on || write_times && !print_write_time::<H>(&cursor, out) {
                 return Ok(());
             }
             count += 1;
@@ -202,6 +203,15 @@ pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
         cursor.next();
     }
     cursor.status().map_err(failure)
+}
+
+/// When the entry that `cursor` is on was written; false if no one reads on.
+fn print_write_time<H: Handle>(cursor: &H::Cursor, out: &mut Output) -> bool {
+    let line = match H::write_time(cursor) {
+        Ok(time) => format!("  write unix time: {}", time.unwrap_or(u64::MAX)),
+        Err(error) => format!("  Failed to get write unix time: {error}"),
+    };
+    out.line(&[line.as_bytes()])
 }
 
 /// `dump`: `key ==> value` lines, or only counts and value sizes; with `--path` one file as text.

@@ -32,7 +32,7 @@ use crate::nearest::nearest;
 use crate::output::Output;
 use crate::progress::{Progress, bytes_of};
 use crate::text::Format;
-use commands::{COMMANDS, Command, REFUSED_FLAGS, WITHOUT_DB};
+use commands::{COMMANDS, Command, WITHOUT_DB};
 use pumice_base::names;
 use pumice_env::{FileSystem, PosixFs};
 use std::ffi::OsString;
@@ -186,10 +186,6 @@ pub fn run(args: &[OsString]) -> ExitCode {
         }
         return ExitCode::FAILURE;
     };
-    if let Some((flag, why)) = REFUSED_FLAGS.iter().find(|(flag, _)| arguments.has(flag)) {
-        eprintln!("Failed: Not implemented: --{flag} is not supported: {why}");
-        return ExitCode::FAILURE;
-    }
     let lists = ([COMMON_SWITCHES, command.switches], [COMMON_VALUES, command.values]);
     let known = Known { switches: &lists.0, values: &lists.1 };
     match arguments.check(&known) {

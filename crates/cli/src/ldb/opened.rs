@@ -38,6 +38,8 @@ pub trait Handle: Store {
     fn db(&self) -> &Db;
     /// The timestamp of the key that `cursor` is on; empty if there is none.
     fn timestamp(cursor: &Self::Cursor) -> &[u8];
+    /// When that entry was written, as far as is known.
+    fn write_time(cursor: &Self::Cursor) -> pumice::Result<Option<u64>>;
     /// What `cursor` is on.
     fn entry(cursor: &Self::Cursor) -> Result<Entry<'_>, Failure>;
     /// The columns that `cursor` is on, where the handle shows entities.
@@ -64,6 +66,9 @@ impl Handle for Db {
     }
     fn timestamp(cursor: &DbIterator) -> &[u8] {
         cursor.timestamp().unwrap_or_default()
+    }
+    fn write_time(cursor: &DbIterator) -> pumice::Result<Option<u64>> {
+        cursor.write_time()
     }
     fn entry(cursor: &DbIterator) -> Result<Entry<'_>, Failure> {
         Ok((cursor.key().unwrap_or_default(), cursor.value().unwrap_or_default(), None))
@@ -96,6 +101,9 @@ impl Handle for DbWithTtl {
     /// Keys of values that expire have none.
     fn timestamp(_: &TtlIterator) -> &[u8] {
         &[]
+    }
+    fn write_time(_: &TtlIterator) -> pumice::Result<Option<u64>> {
+        Err(Error::invalid_argument("Unidentified property."))
     }
     fn entry(cursor: &TtlIterator) -> Result<Entry<'_>, Failure> {
         match (cursor.value(), cursor.written_at()) {

@@ -293,8 +293,14 @@ pub const ALL: &[Made] = &[
     },
     Made {
         name: "times",
+        text: "preserve_internal_time_seconds=3600",
+        other: "preserve_internal_time_seconds=60",
+        ..PLAIN
+    },
+    Made {
+        name: "young-apart",
         text: "preserve_internal_time_seconds=3600;preclude_last_level_data_seconds=600",
-        may: [May::Refuse("preserve_internal_time_seconds"), May::Work, May::Work],
+        may: [May::Refuse("preclude_last_level_data_seconds"), May::Work, May::Work],
         ..PLAIN
     },
     Made { name: "entities", fill: entity, ..PLAIN },

@@ -16,6 +16,7 @@ mod orders;
 mod overlap;
 mod secondary;
 mod values;
+mod write_times;
 mod wrong_files;
 
 use std::io::Write;

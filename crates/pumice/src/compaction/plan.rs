@@ -391,6 +391,7 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
         periodic: options.periodic_compaction_seconds,
         offpeak,
         allow_ingest_behind: options.cf_allow_ingest_behind,
+        keeps_times: options.preserve_internal_time_seconds > 0,
         reclaim_seconds: (options.min_tombstones_for_range_conversion > 0)
             .then_some(RECLAIM_SECONDS),
         blob_garbage: blob_garbage_rule(options),

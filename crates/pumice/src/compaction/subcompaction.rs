@@ -10,11 +10,11 @@ use pumice_base::extension::CompactionFilter;
 use pumice_base::key::{InternalKey, append_internal_key};
 use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, FileNumber, InternalIterator, Result, UserKey};
+use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::blob::BlobFiles;
 use pumice_manifest::edit::BlobFileAddition;
-use pumice_manifest::{FileMetaData, Level, Version};
+use pumice_manifest::{BeyondCursor, FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
@@ -41,7 +41,7 @@ use crate::table_output::compaction_iterator::{
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::metered::Metered;
-use crate::table_output::output_file::{OutputFile, OutputSpec};
+use crate::table_output::output_file::{EntryTimes, OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
@@ -81,6 +81,14 @@ impl Asked {
     }
 }
 
+/// When the entries of the input were written.
+pub(crate) struct InputTimes {
+    /// As far as it is known to files.
+    pub entries: EntryTimes,
+    /// See [`TimeBounds::zeroed_to`].
+    pub zeroed_to: Option<SequenceNumber>,
+}
+
 /// State that all subcompactions of a job share.
 pub(crate) struct JobContext {
     pub env: Arc<dyn CompactionEnv>,
@@ -90,7 +98,7 @@ pub(crate) struct JobContext {
     pub base_level: usize,
     pub snapshots: LiveSnapshots,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
-    pub oldest_ancestor_time: u64,
+    pub written: InputTimes,
     /// Bytes of an output file, roughly.
     pub expected_bytes: u64,
     /// The account of its writes.
@@ -127,13 +135,14 @@ impl JobContext {
     }
 
     /// What may be dropped of keys with timestamps.
-    fn times(&self) -> TimeBounds {
-        let keys = self.cf.key_forms();
+    fn time_bounds(&self) -> TimeBounds {
+        let (keys, zeroed_to) = (self.cf.key_forms(), self.written.zeroed_to);
         if self.version.is_stripped() {
-            return TimeBounds { keys, ..TimeBounds::default() };
+            return TimeBounds { keys, zeroed_to, ..TimeBounds::default() };
         }
         TimeBounds {
             keys,
+            zeroed_to,
             low: self.version.full_history_ts_low().cloned(),
             trim_above: self.manual.as_ref().and_then(|asked| asked.trim_above.clone()),
         }
@@ -226,13 +235,10 @@ fn compact(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        // Older L0 files may lie beside an output of L0, and older files may be ingested below all
-        // others: then nothing is known to be below.
-        beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind)
-            .then(|| job.version.beyond_cursor(job.pick.output_level)),
+        beyond: beyond(job, &options),
         values: input_values(job),
         limits: job.env.limits(),
-        times: job.times(),
+        times: job.time_bounds(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
@@ -277,6 +283,13 @@ fn compact(
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
+}
+
+/// What is below the output. Older L0 files may lie beside an output of L0, and older files may be
+/// ingested below all others: then nothing is known.
+fn beyond(job: &JobContext, options: &ColumnFamilyOptions) -> Option<BeyondCursor> {
+    let known = job.pick.output_level > 0 && !options.cf_allow_ingest_behind;
+    known.then(|| job.version.beyond_cursor(job.pick.output_level))
 }
 
 /// The filter of this key range, timed.
@@ -511,8 +524,7 @@ impl Writer<'_> {
             deepest: self.job.pick.deepest,
             compression: self.job.pick.outputs.compression,
             epoch: self.job.pick.output_epoch(),
-            oldest_ancestor_time: self.job.oldest_ancestor_time,
-            newest_key_time: self.job.pick.newest_key_time(),
+            written: self.job.written.entries.clone(),
             temperature: self.job.pick.outputs.temperature,
             expected_bytes: self.job.expected_bytes,
             target_bytes: match self.job.pick.output_level {
@@ -535,7 +547,7 @@ impl Writer<'_> {
             self.job.cf.table_order(),
             (self.low.as_deref().map(UserKey::new), high),
             &self.job.snapshots.sequences,
-            &self.job.times(),
+            &self.job.time_bounds(),
             self.job.pick.bottommost,
         );
         self.dropped_tombstones += done;

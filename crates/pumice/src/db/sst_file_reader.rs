@@ -133,6 +133,7 @@ impl SstFileReader {
             imm: Vec::new(),
             history: Vec::new(),
             version,
+            times: None,
             ingestions: empty.ingestions,
             removals: empty.removals,
         }))
@@ -211,6 +212,7 @@ fn family(options: &Options, table_options: &Arc<TableOptions>) -> CfData {
         imm: Vec::new(),
         history: Vec::new(),
         version: Version::of_family(&own.comparator, own.strips_timestamps(), 1),
+        times: None,
         ingestions: 0,
         removals: 0,
     });

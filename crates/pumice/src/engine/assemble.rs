@@ -279,6 +279,7 @@ pub(crate) fn new_family_state(
         imm: Vec::new(),
         history: Vec::new(),
         version: Arc::clone(&version),
+        times: None,
         ingestions: 0,
         removals: 0,
     });

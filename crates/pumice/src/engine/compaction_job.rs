@@ -23,7 +23,7 @@ use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::job::RunJob;
-use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
+use crate::state::work::{CompactionWork, input_tombstones, split_points};
 use crate::stats::listener::SubcompactionJobInfo;
 use crate::stats::thread_status::{JobNote, ThreadStage};
 use crate::stats::{CompactionStats, Ticker};
@@ -270,7 +270,7 @@ impl DbInner {
             base_level: work.base_level,
             snapshots: to_keep(&self.snapshots),
             tombstones: input_tombstones(work)?,
-            oldest_ancestor_time: oldest_time(work),
+            written: self.input_times(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             io: work.io.clone(),
             lane,

@@ -185,10 +185,14 @@ impl DbInner {
     }
 
     /// Readers and writers find the families of `state` from now on.
-    pub(crate) fn publish_families(&self, state: &DbState) {
+    pub(crate) fn publish_families(&self, state: &mut DbState) {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
         self.refresh_wal_settings(state);
         self.background.refresh_tuning(state, self.options().background_policy);
+        if state.opened && !self.dir.read_only {
+            self.refresh_write_times(state);
+            self.scheduler().watch_expiry(state);
+        }
     }
 }

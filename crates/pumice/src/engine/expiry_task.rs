@@ -6,6 +6,7 @@
 //! `periodic_compaction_seconds`), or is to have another temperature, and has its column family
 //! checked again. The task exists only while there is such a moment. RocksDB 10.10 looks every 12
 //! hours, and then only at column families with `periodic_compaction_seconds`.
+//! The task also takes the samples of `write_times`.
 //!
 //! Ages are counted on the wall clock, waits on the monotonic one: the task checks again from time
 //! to time, in case the wall clock was set.
@@ -34,8 +35,13 @@ impl DbInner {
         let mut state = self.state.lock();
         while !self.life.shutting_down.load(Ordering::Acquire) {
             let now = time::wall_seconds();
-            if now < state.tasks.expiry.next {
-                let seconds = (state.tasks.expiry.next - now).min(LOOK_AGAIN_SECONDS);
+            if state.times.is_due(now) {
+                self.sample_write_time(&mut state, now);
+            }
+            let (sample, next) = (state.times.next_sample(), state.tasks.expiry.next);
+            if now < next && (next < u64::MAX || sample.is_some()) {
+                let next = next.min(sample.unwrap_or(u64::MAX));
+                let seconds = next.saturating_sub(now).clamp(1, LOOK_AGAIN_SECONDS);
                 let wait = Duration::from_secs(seconds);
                 state = self.background.expiry_changed.wait_timeout(state, wait).0;
                 continue;

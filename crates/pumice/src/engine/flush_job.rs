@@ -18,7 +18,7 @@ use pumice_memtable::MemTable;
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
-use pumice_table::TableReason;
+use pumice_table::{SeqnoToTimeMapping, TableReason};
 
 use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
@@ -40,6 +40,8 @@ struct FlushWork {
     mems: Vec<Arc<MemTable>>,
     /// All older files.
     older: Arc<Version>,
+    /// When entries were written.
+    times: Option<Arc<SeqnoToTimeMapping>>,
     next_log: FileNumber,
     number: FileNumber,
     /// Numbers of its blob files so far.
@@ -146,6 +148,7 @@ impl DbInner {
             cf: Arc::clone(&cf.data),
             mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
             older: Arc::clone(&cf.version),
+            times: cf.data.super_version.load().times.clone(),
             next_log: cf.imm.back().map_or(0, |m| m.next_log),
             number,
             blob_files: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
@@ -236,10 +239,10 @@ impl DbInner {
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic in user code leaves no file behind.
         let written = thread::contain("Flush", || {
-            let older = Some(Arc::clone(&work.older));
+            let (older, times) = (Some(Arc::clone(&work.older)), work.times.clone());
             let (reason, blob_files) = (TableReason::Flush, &work.blob_files);
             let note = tracked.note();
-            let output = FlushOutput { number, epoch, reason, older, blob_files, note };
+            let output = FlushOutput { number, epoch, reason, older, times, blob_files, note };
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.life.mark.enter_job(); // Lanes have threads of their own.

@@ -76,6 +76,7 @@ mod write_insert;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;
 mod write_refusals;
+mod write_times;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

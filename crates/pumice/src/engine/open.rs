@@ -33,6 +33,7 @@ use crate::recovery::version_recovery::{
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::parts::Directory;
+use crate::state::write_times::RESERVED;
 use crate::stats::ContainedLogger;
 use crate::trace::{Traces, trace_files};
 use crate::version::family::ColumnFamily;
@@ -319,12 +320,13 @@ fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
 
 /// A database that is about to be created.
 fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
+    let keeps_times = descriptors.iter().any(|d| d.options.preserve_internal_time_seconds > 0);
     RecoveredVersions {
         families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
         unopened: BTreeMap::new(),
         manifest_number: 0,
         next_file_number: 1,
-        last_sequence: 0,
+        last_sequence: if keeps_times { RESERVED } else { 0 },
         min_log_to_keep: 0,
         max_column_family: 0,
         db_id: None,
@@ -449,6 +451,7 @@ impl DbInner {
         };
         self.install_recovery(&recovered)?;
         self.create_missing(descriptors)?;
+        self.begin_write_times(exists);
         self.write_options_file()?;
         let mut state = self.state.lock();
         let ids: Vec<u32> = state.cfs.keys().copied().collect();

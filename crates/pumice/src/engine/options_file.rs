@@ -106,6 +106,7 @@ impl DbInner {
                 self.scheduler().update_stall(family);
             }
             self.refresh_wal_settings(&state);
+            self.refresh_write_times(&mut state);
             state.queue_flush(cf.id); // Fewer memtables may be enough now.
             state.queue_compaction(cf.id);
             self.scheduler().schedule_background(&mut state);

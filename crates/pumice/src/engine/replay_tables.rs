@@ -73,7 +73,7 @@ impl Table {
         let blob_files = &Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new());
         let reason = TableReason::Recovery;
         let note = JobNote::default();
-        let output = FlushOutput { number, epoch, reason, older, blob_files, note };
+        let output = FlushOutput { number, epoch, reason, older, times: None, blob_files, note };
         write_level0(db, &cf, &[mem], &output, None)
     }
 }

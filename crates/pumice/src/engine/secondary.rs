@@ -339,7 +339,7 @@ impl Place {
             if let Some(mut family) = state.cfs.remove(&id) {
                 before.push((Arc::clone(&family.data), Arc::clone(&family.version)));
                 family.mark_dropped();
-                db.publish_families(&state);
+                db.publish_families(&mut state);
             }
         }
         let mut changed = Vec::new();

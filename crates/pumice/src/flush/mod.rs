@@ -25,7 +25,7 @@ use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
-use pumice_table::{TableReadOptions, TableReason};
+use pumice_table::{SeqnoToTimeMapping, TableReadOptions, TableReason};
 
 use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
@@ -39,7 +39,7 @@ use crate::table_output::compaction_iterator::{
 };
 use crate::table_output::env::OutputEnv;
 use crate::table_output::filter_bits::{self, Runs};
-use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
+use crate::table_output::output_file::{EntryTimes, OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
@@ -52,6 +52,8 @@ pub(crate) struct FlushOutput<'a> {
     pub reason: TableReason,
     /// All files that are older than the memtables, if that is known.
     pub older: Option<Arc<Version>>,
+    /// When entries were written, if the table is to have it.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
     /// Gets the numbers of blob files, which the caller discards unless it installs the table.
     pub blob_files: &'a Mutex<Vec<FileNumber>>,
     /// Is told how far it is.
@@ -66,13 +68,13 @@ pub(crate) struct Flushed {
 
 impl FlushOutput<'_> {
     /// What may be dropped of keys with timestamps.
-    fn times(&self, cf: &CfData) -> TimeBounds {
+    fn time_bounds(&self, cf: &CfData) -> TimeBounds {
         let keys = cf.key_forms();
         if cf.table_keys.stripped {
             return TimeBounds { keys, ..TimeBounds::default() };
         }
         let low = self.older.as_ref().and_then(|older| older.full_history_ts_low().cloned());
-        TimeBounds { keys, low, trim_above: None }
+        TimeBounds { keys, low, ..TimeBounds::default() }
     }
 
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
@@ -110,8 +112,7 @@ fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput<'_>) -> Outpu
         deepest: false,
         compression: flush_compression(&cf.options()),
         epoch: flushed.epoch,
-        oldest_ancestor_time: now,
-        newest_key_time: now,
+        written: EntryTimes { oldest_ancestor: now, newest: now, samples: flushed.times.clone() },
         temperature: None,
         expected_bytes: 0,
         target_bytes: 0,
@@ -153,7 +154,7 @@ pub(crate) fn write_level0(
         beyond: flushed.beyond(cf, mems),
         values: InputValues::of(flushed.older.clone(), None, &TableReadOptions::default()),
         limits: env.limits(),
-        times: flushed.times(cf),
+        times: flushed.time_bounds(cf),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
@@ -168,7 +169,7 @@ pub(crate) fn write_level0(
         verify_count(given, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        add_tombstones(cf, list, &snapshots.sequences, &flushed.times(cf), &mut output)?;
+        add_tombstones(cf, list, &snapshots.sequences, &flushed.time_bounds(cf), &mut output)?;
     }
     if output.is_empty() {
         return output.abandon().map(|()| None);

@@ -67,7 +67,8 @@ fn flush(verify: bool, unseen: bool) -> Result<Option<Flushed>> {
     let reason = TableReason::Flush;
     let blob_files = &Mutex::new(Vec::new());
     let note = JobNote::default();
-    let output = FlushOutput { number, epoch: 1, reason, older: None, blob_files, note };
+    let output =
+        FlushOutput { number, epoch: 1, reason, older: None, times: None, blob_files, note };
     let written = write_level0(&**inner, &cf, &[mem], &output, None);
     drop(cf);
     db.close().unwrap();

@@ -222,6 +222,11 @@ option_table! {
         /// Also in a database at rest. FIFO compaction has `ttl`.
         periodic_compaction_seconds: u64 = UNSET_SECONDS, mutable, saved
             => "ages::old_files_are_rewritten_every_period";
+        /// For as many seconds, tables know when their entries were written, roughly, and
+        /// compactions leave them their sequence numbers; 0 for not at all. A cursor shows it
+        /// (`DbIterator::write_time`).
+        preserve_internal_time_seconds: u64 = 0, mutable, saved
+            => "write_times::tables_know_when_young_entries_were_written";
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
         bottommost_file_compaction_delay: u32 = 0, mutable, newer
@@ -399,8 +404,6 @@ option_table! {
         "verify_output_flags" accepts ["0"];
         /// Keep recent data off the last level.
         "preclude_last_level_data_seconds" accepts ["0"];
-        /// Keep the times of recent writes.
-        "preserve_internal_time_seconds" accepts ["0"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
         /// Paths are not read from text; see the field `cf_paths`.

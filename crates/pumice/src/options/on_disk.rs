@@ -57,8 +57,7 @@ const ON_DISK: &[OnDisk] = &[
     row("db_paths", Reading, &["", "{}"], "table files are in several directories"),
     row("enable_blob_direct_write", Reading, OFF, "the WAL refers to blob files"),
     row("file_checksum_gen_factory", Writing, CRC32C, "the MANIFEST has checksums of whole files"),
-    row("preclude_last_level_data_seconds", Writing, ZERO, "tables record write times"),
-    row("preserve_internal_time_seconds", Writing, ZERO, "tables record write times"),
+    row("preclude_last_level_data_seconds", Writing, ZERO, "the last level has no young entries"),
     row(
         "user_defined_index_factory",
         Writing,
@@ -117,7 +116,7 @@ mod tests {
                 assert_eq!(concern(row.name, value), None, "{}={value}", row.name);
             }
         }
-        assert_eq!(concern("preserve_internal_time_seconds", "9").unwrap().0, Writing);
+        assert_eq!(concern("preclude_last_level_data_seconds", "9").unwrap().0, Writing);
         assert_eq!(concern("nonesuch", "1"), None);
     }
 }

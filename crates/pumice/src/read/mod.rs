@@ -24,3 +24,4 @@ pub(crate) mod source;
 pub(crate) mod timed;
 pub(crate) mod together;
 pub(crate) mod value;
+pub(crate) mod write_time;

@@ -10,7 +10,7 @@ use pumice_base::{FileNumber, SequenceNumber};
 use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
-use pumice_table::TableOptions;
+use pumice_table::{SeqnoToTimeMapping, TableOptions};
 
 use crate::commit::controller::{StallInputs, WriteStall, write_stall};
 use crate::compaction::plan::CompactionPlan;
@@ -114,6 +114,12 @@ impl CfState {
 
     /// Publishes (mem, imm, version) to readers.
     pub fn publish(&mut self) {
+        let times = self.data.super_version.load().times.clone();
+        self.publish_times(times);
+    }
+
+    /// Publishes the same with other samples, see `SuperVersion::times`.
+    pub fn publish_times(&mut self, times: Option<Arc<SeqnoToTimeMapping>>) {
         self.data.installed(&mut self.publisher, &self.version);
         let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
         let removes = u64::from(self.data.options().removes_unhidden());
@@ -123,6 +129,7 @@ impl CfState {
             imm,
             history: self.history.iter().rev().map(Arc::clone).collect(),
             version: Arc::clone(&self.version),
+            times,
             ingestions: self.data.ingestions(),
             removals,
         }));

@@ -15,6 +15,7 @@
 //! | `job` | what pools and tasks are asked to do |
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
+//! | `write_times` | when entries were written |
 //! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
 //! | `events`, `tree_shape` | events not yet reported; jobs and trees in numbers |
 //! | `properties`, `property_texts` | properties of data, as numbers and as texts |
@@ -41,6 +42,7 @@ pub(crate) mod reports;
 pub(crate) mod retry;
 pub(crate) mod tree_shape;
 pub(crate) mod work;
+pub(crate) mod write_times;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -59,6 +61,7 @@ use crate::state::manual_queue::ManualQueue;
 use crate::state::obsolete::ObsoleteFiles;
 use crate::state::tree_shape::TreeShape;
 use crate::state::work::CompactionWork;
+use crate::state::write_times::WriteTimes;
 use crate::version::family::CfData;
 
 /// The column families as writers and readers find them, without a lock.
@@ -106,6 +109,7 @@ pub(crate) struct DbState {
     pub closed: Option<Result<()>>,
     pub jobs: Jobs,
     pub tasks: Tasks,
+    pub times: WriteTimes,
     pub files: Files,
 }
 

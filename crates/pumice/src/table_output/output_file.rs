@@ -20,7 +20,9 @@ use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
-use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
+use pumice_table::{
+    SeqnoToTimeMapping, TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id,
+};
 
 use crate::blob::references::{References, may_refer};
 use crate::callbacks::key_forms::KeyForms;
@@ -33,8 +35,19 @@ use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
+/// When the entries of a table were written, in seconds since 1970.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryTimes {
+    /// Since when the oldest of them has been in the tree.
+    pub oldest_ancestor: u64,
+    /// None was written later; 0 if unknown.
+    pub newest: u64,
+    /// Samples, if the table is to have them.
+    pub samples: Option<Arc<SeqnoToTimeMapping>>,
+}
+
 /// The purpose of a new table; decides compression, filter and recorded times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OutputSpec {
     pub number: FileNumber,
     /// The directory that it is written into.
@@ -47,9 +60,7 @@ pub(crate) struct OutputSpec {
     /// See `OutputForm::compression`.
     pub compression: Option<CompressionType>,
     pub epoch: u64,
-    pub oldest_ancestor_time: u64,
-    /// No entry was written later, seconds since 1970; 0 if unknown.
-    pub newest_key_time: u64,
+    pub written: EntryTimes,
     /// See `OutputForm::temperature`.
     pub temperature: Option<Temperature>,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -131,9 +142,9 @@ impl OutputFile {
             column_family_name: cf.name.clone(),
             level: small_i32(spec.level),
             is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
-            oldest_ancestor_time: spec.oldest_ancestor_time,
+            oldest_ancestor_time: spec.written.oldest_ancestor,
             oldest_key_time: 0,
-            newest_key_time: spec.newest_key_time,
+            newest_key_time: spec.written.newest,
             file_creation_time: creation_time,
             original_file_number: spec.number,
             db_id: db_id.to_string(),
@@ -150,6 +161,7 @@ impl OutputFile {
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
+            seqno_times: spec.written.samples.clone(),
             user_collected: Vec::new(),
             property_collectors: Collectors::names(options),
             limits: env.limits(),
@@ -160,13 +172,13 @@ impl OutputFile {
         let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer })
             .with_checksum(checksum);
         Ok(OutputFile {
+            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             spec,
             builder: TableBuilder::new(context, writer)?,
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
             temperature,
-            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             keys: cf.key_forms(),
             references: References::default(),
             digest: options.paranoid_file_checks.then_some(0),
@@ -288,7 +300,7 @@ impl OutputFile {
             smallest_seq,
             largest_seq,
             epoch_number: self.spec.epoch,
-            oldest_ancester_time: self.spec.oldest_ancestor_time,
+            oldest_ancester_time: self.spec.written.oldest_ancestor,
             file_creation_time: self.creation_time,
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use pumice_manifest::Version;
 use pumice_memtable::MemTable;
+use pumice_table::SeqnoToTimeMapping;
 
 use crate::snapshot::{Kept, Snapshot};
 use crate::version::family::CfData;
@@ -31,6 +32,8 @@ pub struct SuperVersion {
     pub history: Vec<Arc<MemTable>>,
     /// The table files.
     pub version: Arc<Version>,
+    /// When entries were written, as far back as options ask for; None if they do not.
+    pub times: Option<Arc<SeqnoToTimeMapping>>,
     /// `CfData::ingestions` when it was made.
     pub ingestions: u64,
     /// How often files of this family may have lost entries that readers of older super versions

@@ -13,6 +13,7 @@ use pumice_port::helpers::HelperPool;
 
 use crate::options::TableOptions;
 use crate::properties::UNKNOWN_COLUMN_FAMILY;
+use crate::seqno_to_time_mapping::SeqnoToTimeMapping;
 use crate::stats::TableStats;
 
 /// Why a table is built (`TableFileCreationReason` of RocksDB).
@@ -84,6 +85,8 @@ pub struct TableBuildContext {
     /// One in this many data blocks is compressed with a fast and a slow codec to estimate their
     /// savings; 0 for none.
     pub sample_for_compression: u64,
+    /// When entries were written: the part that concerns those of the table is stored.
+    pub seqno_times: Option<Arc<SeqnoToTimeMapping>>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
     /// Names of the collectors that watched the entries.
@@ -138,6 +141,7 @@ impl Default for TableBuildContext {
             stats: None,
             filter_balance: None,
             sample_for_compression: 0,
+            seqno_times: None,
             user_collected: Vec::new(),
             property_collectors: Vec::new(),
             limits: SizeLimits::FORMAT,

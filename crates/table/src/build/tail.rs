@@ -163,6 +163,9 @@ impl TableBuilder {
             let (smallest, largest) = self.totals.seqno_bounds();
             self.properties.key_smallest_seqno = smallest;
             self.properties.key_largest_seqno = largest;
+            if let Some(times) = &self.context.seqno_times {
+                self.properties.seqno_time_map = times.of_table(smallest, largest).encode();
+            }
         }
         self.properties.raw_value_size = self.totals.value_bytes();
         self.note_compression()?;

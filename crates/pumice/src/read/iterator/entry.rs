@@ -1,6 +1,6 @@
 //! The entry under a cursor, if there is one, and the status.
 //!
-//! Thread safety: as the cursor. Nothing here moves it, reads a file or suspends.
+//! Thread safety: as the cursor. Nothing here moves it. Only `write_time` reads files and suspends.
 //! Invariant: key and value are of one entry, and are lent until the cursor moves.
 
 use std::cmp::Ordering;
@@ -8,7 +8,9 @@ use std::cmp::Ordering;
 use pumice_base::{Error, InternalIterator, Result, UserKey, WideColumn, wide_columns};
 
 use super::{DbIterator, Place};
+use crate::callbacks::check_not_forked;
 use crate::read::source::Source;
+use crate::read::write_time::write_time;
 
 impl DbIterator {
     /// The cursor is on a key.
@@ -64,6 +66,27 @@ impl DbIterator {
             Place::Saved => Some(&self.buffers.saved_timestamp),
             Place::Inner | Place::Observed => self.inner.current_source().map(Source::timestamp),
         }
+    }
+
+    /// The latest time, seconds since 1970, that is known to be no later than when the value under
+    /// the cursor was written; of a merged value, when the record was that it begins with. It is
+    /// known of entries that were written with `preserve_internal_time_seconds`, and as exactly as
+    /// RocksDB's property `rocksdb.iterator.write-time`: 0 for older ones than any sample, and for
+    /// those that have lost their sequence number; None if nothing is known, or the cursor is not
+    /// `valid`. Looks the key up again: may read files and suspend.
+    ///
+    /// # Errors
+    /// I/O errors and Corruption of tables.
+    pub fn write_time(&self) -> Result<Option<u64>> {
+        check_not_forked()?;
+        let Some(key) = self.key() else { return Ok(None) };
+        let stored = self
+            .limits
+            .look
+            .as_ref()
+            .map(|look| look.stored_key(key, self.timestamp().unwrap_or_default(), false));
+        let key = UserKey::new(stored.as_deref().unwrap_or(key));
+        write_time(&self.cf, &self.super_version, key, self.limits.sequence)
     }
 
     /// Keeps the timestamp of the entry that `inner` is on: the cursor will show its value.

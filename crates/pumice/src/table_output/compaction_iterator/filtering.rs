@@ -32,7 +32,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             }
             Ok(FilterDecision::Remove) => {
                 self.counts.dropped_by_filter += 1;
-                let needed = self.timed && !self.forgets_time();
+                let needed = self.timed && !self.forgets_time(sequence);
                 if sequence <= self.earliest_snapshot && !needed && self.nothing_below() {
                     self.input.next();
                     return false;

@@ -13,7 +13,8 @@
 //!
 //! A SingleDeletion is kept even below a newer version of its stripe: the Value it cancels may lie
 //! in another file, and would show again once that newer version is single-deleted too.
-//! At the bottommost level entries that every snapshot sees get sequence 0.
+//! At the bottommost level entries that every snapshot sees get sequence 0, unless they are so
+//! young that the time at which they were written is kept.
 //!
 //! Thread safety: one owner. It does no I/O of its own; the input may suspend.
 
@@ -69,7 +70,7 @@ pub(crate) struct CompactionSettings {
     pub beyond: Option<BeyondCursor>,
     /// A merged value above them is not written: its operands stay.
     pub limits: SizeLimits,
-    /// Of keys with timestamps.
+    /// Of keys with timestamps, and of entries that were just written.
     pub times: TimeBounds,
     /// A SingleDeletion right above a Deletion is Corruption.
     pub enforce_single_del_contracts: bool,
@@ -90,6 +91,8 @@ pub(crate) struct CompactionIterator<I> {
     input: I,
     settings: CompactionSettings,
     earliest_snapshot: SequenceNumber,
+    /// Up to here sequence numbers may become 0.
+    zeroed_to: SequenceNumber,
     out: Out,
     key: Vec<u8>,
     queue: VecDeque<(Vec<u8>, Vec<u8>)>,
@@ -111,11 +114,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Filters `input`; position it with a seek before use.
     pub fn new(input: I, settings: CompactionSettings) -> Self {
         let earliest_snapshot = settings.snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+        let zeroed_to = settings.times.zeroed_to.unwrap_or(MAX_SEQUENCE).min(earliest_snapshot);
         let timed = settings.comparator.user.timestamp_size() > 0;
         CompactionIterator {
             input,
             settings,
             earliest_snapshot,
+            zeroed_to,
             out: Out::None,
             key: Vec::new(),
             queue: VecDeque::new(),
@@ -419,8 +424,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
     #[inline]
     fn value_sequence(&mut self, sequence: SequenceNumber) -> SequenceNumber {
         self.zeroed = match self.timed {
-            false => self.settings.bottommost && sequence <= self.earliest_snapshot,
-            true => self.forgets_time(),
+            false => self.settings.bottommost && sequence <= self.zeroed_to,
+            true => self.forgets_time(sequence),
         };
         if self.zeroed { 0 } else { sequence }
     }

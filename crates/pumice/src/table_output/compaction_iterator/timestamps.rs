@@ -37,6 +37,9 @@ pub(crate) struct TimeBounds {
     pub low: Option<Arc<[u8]>>,
     /// Versions above it are dropped; None: none are.
     pub trim_above: Option<Arc<[u8]>>,
+    /// Entries with newer sequence numbers keep them, by which it is known when they were written;
+    /// None: none does for that.
+    pub zeroed_to: Option<SequenceNumber>,
 }
 
 impl TimeBounds {
@@ -119,8 +122,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     /// Entries get sequence 0 here, and timestamp 0. Not those over which an older range tombstone
     /// stays that readers at its time see: it would hide them.
-    pub(super) fn forgets_time(&self) -> bool {
+    pub(super) fn forgets_time(&self, sequence: SequenceNumber) -> bool {
         self.settings.bottommost
+            && sequence <= self.zeroed_to
             && self.is_history
             && self.settings.snapshots.is_empty()
             && !self.is_above_younger_time()

@@ -25,6 +25,7 @@ mod unkept;
 mod unkept_copies;
 mod unkept_crashes;
 mod unkept_rules;
+mod write_times;
 
 use std::sync::Arc;
 

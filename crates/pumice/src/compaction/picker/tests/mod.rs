@@ -95,6 +95,7 @@ impl Tree {
         let scores = LevelScores::compute(&self.version, &targets, &options, files);
         let rules = MarkRules {
             reclaim_seconds: None,
+            keeps_times: false,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
@@ -201,6 +202,7 @@ impl Tree {
         let score = rules.scores(&self.version, &self.running).score(0);
         let marked_by = MarkRules {
             reclaim_seconds: None,
+            keeps_times: false,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: 0,

@@ -140,6 +140,7 @@ impl Simulation {
         let targets = self.targets();
         let rules = MarkRules {
             reclaim_seconds: None,
+            keeps_times: false,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: 0,

@@ -14,7 +14,7 @@ use pumice::{
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::thread;
 
-use super::{Service, contents, fill, served};
+use super::{Service, compact, contents, fill, served};
 use crate::common::{DIR, eventually, memory, options};
 
 /// Runs that are merged while older ones stay where they are: a worker would take those, too.
@@ -161,5 +161,25 @@ fn a_close_ends_jobs_wherever_they_are() {
         db.close().unwrap();
         let kind = job.join().unwrap().unwrap_err().kind();
         assert!(matches!(kind, ErrorKind::Aborted | ErrorKind::ShutdownInProgress), "{kind:?}");
+    }
+}
+
+/// The service, too, leaves young entries their sequence numbers and times.
+#[pumice_test_macros::test]
+fn young_entries_keep_their_times() {
+    for kept in [0, 100_000] {
+        let (db, service, _) = served(|options| {
+            options.cf.preserve_internal_time_seconds = kept;
+        });
+        fill(&db, 500);
+        compact(&db).unwrap();
+        assert_eq!(service.successes(), 1, "{:?}", service.failures());
+        let zeroed = db.live_files_metadata().iter().any(|file| file.smallest_seq == 0);
+        let mut cursor = db.cursor().unwrap();
+        cursor.seek_to_first();
+        let is_known = cursor.write_time().unwrap().unwrap() > 0;
+        assert_eq!((zeroed, is_known), (kept == 0, kept > 0));
+        drop(cursor);
+        db.close().unwrap();
     }
 }

@@ -123,8 +123,8 @@ impl OutputFile {
         let options = &settings.options;
         let path = cf.dirs.table(spec.path_id, spec.number);
         let (db_options, (db_id, db_session_id)) = (env.db_options(), env.ids());
-        let direct = db_options.use_direct_io_for_flush_and_compaction;
         let temperature = spec.temperature(options);
+        let direct = db_options.use_direct_io_for_flush_and_compaction;
         let how = FileOptions { direct, temperature, ..FileOptions::default() };
         // Creating a file locks the directory in the kernel, and writers create logs in it.
         let file = at_normal_priority(|| env.file_system().create(&path, &how))?;
@@ -168,9 +168,8 @@ impl OutputFile {
         };
         let (priority, events) = env.pace(spec.reason);
         let writer = db_options.paced_table_writer(spec.expected_bytes, priority, events);
-        let checksum = db_options.file_checksum_gen_factory.generator(&path, "");
         let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer })
-            .with_checksum(checksum);
+            .with_checksum(db_options.file_checksum_gen_factory.generator(&path, ""));
         Ok(OutputFile {
             collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             spec,

@@ -107,9 +107,10 @@ impl<V> HashTable<V> {
         on_eviction: Option<Box<dyn EvictionHandler<V>>>,
     ) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
-        let len = wanted.max(SLOTS_MIN).next_power_of_two();
+        let slots = SlotArray::new(wanted.max(SLOTS_MIN).next_power_of_two());
+        let len = slots.len();
         let table = Box::new(HashTable {
-            slots: SlotArray::new(len),
+            slots,
             growth: Growth::new(len),
             occupancy_max: occupancy_max(len),
             clock: CachePadded::new(AtomicUsize::new(0)),

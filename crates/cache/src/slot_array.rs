@@ -23,6 +23,9 @@ use crate::slot::Slot;
 const PAGES_FROM_BYTES: usize = 256 << 10;
 /// Arrays of at least this many bytes are in huge pages.
 const HUGE_FROM_BYTES: usize = 8 << 20;
+/// A cache that is to keep everything, with the largest number as its capacity, leaves room in the
+/// address space.
+const BYTES_MAX: usize = 1 << 38;
 
 /// All slots of a table.
 pub(crate) struct SlotArray<V> {
@@ -39,22 +42,37 @@ unsafe impl<V: Send + Sync> Send for SlotArray<V> {}
 unsafe impl<V: Send + Sync> Sync for SlotArray<V> {}
 
 impl<V> SlotArray<V> {
-    /// `len` empty slots.
-    pub(crate) fn new(len: usize) -> Self {
-        let bytes = len.saturating_mul(size_of::<Slot<V>>());
-        let region = (bytes >= HUGE_FROM_BYTES).then(|| HugeRegion::new(bytes)).flatten();
+    /// `len` empty slots, a power of two; fewer if that is more than [`BYTES_MAX`] or than the
+    /// system gives. A cache then ends at its slots before it ends at its capacity.
+    pub(crate) fn new(mut len: usize) -> Self {
+        loop {
+            let bytes = len.saturating_mul(size_of::<Slot<V>>());
+            if bytes <= BYTES_MAX
+                && let Some(slots) = Self::with(len, bytes)
+            {
+                return slots;
+            }
+            len /= 2;
+        }
+    }
+
+    /// `len` empty slots of `bytes` bytes; None if the system has no room for them.
+    fn with(len: usize, bytes: usize) -> Option<Self> {
+        let is_large = bytes >= HUGE_FROM_BYTES;
+        let region = is_large.then(|| HugeRegion::new(bytes)).flatten();
         let in_pages = region.is_none() && bytes >= PAGES_FROM_BYTES;
         let pages = in_pages.then(|| Pages::new(bytes)).flatten();
         let start = match (&region, &pages) {
             (Some(region), _) => region.start().cast(),
             (_, Some(pages)) => pages.start().cast(),
+            (None, None) if is_large => return None,
             (None, None) => {
                 let slots = Box::<[Slot<V>]>::new_zeroed_slice(len);
                 // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
                 NonNull::from(Box::leak(unsafe { slots.assume_init() })).cast()
             }
         };
-        SlotArray { start, len, region, pages }
+        Some(SlotArray { start, len, region, pages })
     }
 }
 

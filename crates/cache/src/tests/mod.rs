@@ -466,3 +466,17 @@ fn admission_serves_skewed_reads() {
         }
     }
 }
+
+/// One that is to keep everything: its slots are not more than the system can give.
+#[cfg(not(miri))]
+#[pumice_test_macros::test]
+fn any_capacity_can_be_asked_for() {
+    for capacity in [1 << 50, isize::MAX as usize, usize::MAX] {
+        let caches = [capacity, capacity].map(|capacity| new_cache::<u64>(capacity, 0));
+        for cache in &caches {
+            drop(cache.insert(key(1), 1, 100, Priority::Low).unwrap());
+            assert_eq!(cache.lookup(&key(1)).map(|found| *found), Some(1));
+            assert_eq!((cache.capacity(), cache.usage()), (capacity, 100));
+        }
+    }
+}

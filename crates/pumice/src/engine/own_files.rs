@@ -5,9 +5,11 @@
 //! version has it any more. From then on it is an obsolete file as any other (`obsolete_files`): it
 //! stays while a cursor reads it.
 //!
-//! The file IDENTITY of the directory says of which leader its files are. Files that an earlier
-//! open has taken from that leader are kept if they are as long as the MANIFEST says: numbers of
-//! files are not used again. Copies get their names when they are whole.
+//! The file IDENTITY of the directory says of which leader its files are. A leader that was
+//! restored from a backup uses numbers of files again, with the same identity. So links of an
+//! earlier open are made anew, and copies are kept only if the leader's file was not written since;
+//! a table that is another one than was taken is an error. Copies get their names when they are
+//! whole.
 //!
 //! Thread safety: one owner, which is in `Life::following`. Suspends on I/O.
 
@@ -18,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::filename::{self, FileType};
-use pumice_env::{FileOptions, Temperature};
+use pumice_env::{FileOptions, FileSystem, Temperature};
 use pumice_manifest::Version;
 
 use crate::engine::DbInner;
@@ -29,13 +31,22 @@ use crate::state::DbState;
 use crate::state::parts::Directory;
 use crate::version::family::CfData;
 
+/// Bytes that are compared at a time.
+const COMPARED_BYTES: usize = 1 << 20;
+
 /// See the module head. Without any for a secondary.
 #[derive(Default)]
 pub(crate) struct OwnFiles {
     /// Those that were taken and not given up, by number.
-    taken: BTreeMap<FileNumber, PathBuf>,
+    taken: BTreeMap<FileNumber, Taken>,
     /// A link has proved impossible.
     copies: bool,
+}
+
+struct Taken {
+    path: PathBuf,
+    /// As the MANIFEST has it; that of blob files is not known.
+    unique_id: [u64; 2],
 }
 
 /// Makes the directory that of a follower of this leader: what was another leader's is deleted. Its
@@ -60,8 +71,23 @@ pub(crate) fn begin(dir: &Directory, how: &FileOptions) -> Result<()> {
 struct Wanted {
     number: FileNumber,
     bytes: u64,
+    unique_id: [u64; 2],
     from: PathBuf,
     to: PathBuf,
+}
+
+impl Wanted {
+    /// An earlier open has copied the leader's file, as it is now.
+    fn is_copied(&self, fs: &dyn FileSystem) -> Result<bool> {
+        let (from, to) = (&*self.from, &*self.to);
+        // A link costs nothing to make, and may be one to a file that the leader has no more.
+        let is_link = fs.num_file_links(to).is_ok_and(|links| links > 1);
+        if is_link || fs.file_size(to)? != self.bytes {
+            return Ok(false);
+        }
+        let (theirs, own) = (fs.modified_time(from)?, fs.modified_time(to)?);
+        Ok(theirs < own || theirs == own && is_same(fs, from, to)?)
+    }
 }
 
 impl OwnFiles {
@@ -82,34 +108,55 @@ impl OwnFiles {
         }
         let dirs = leader.tables(&family.name);
         for (_, file) in version.all_files() {
-            let (number, bytes) = (file.number, file.file_size);
-            if !self.taken.contains_key(&number) {
-                let (from, to) = (dirs.table(file.path_id, number), family.table_of(file));
-                self.take_file(db, Wanted { number, bytes, from, to })?;
+            let (number, bytes, unique_id) = (file.number, file.file_size, file.unique_id);
+            let from = || dirs.table(file.path_id, number);
+            if !self.has(number, unique_id, from)? {
+                let (from, to) = (from(), family.table_of(file));
+                self.take_file(db, Wanted { number, bytes, unique_id, from, to })?;
             }
         }
         for (&number, blob) in version.blob_files() {
-            if !self.taken.contains_key(&number) {
+            let (bytes, unique_id) = (blob.shared.file_size(), [0; 2]);
+            if !self.has(number, unique_id, || dirs.blob(number))? {
                 let (from, to) = (dirs.blob(number), family.blob(number));
-                let bytes = blob.shared.file_size();
-                self.take_file(db, Wanted { number, bytes, from, to })?;
+                self.take_file(db, Wanted { number, bytes, unique_id, from, to })?;
             }
         }
         Ok(())
     }
 
+    /// The file was taken.
+    ///
+    /// # Errors
+    /// Corruption if that was another one of its number.
+    fn has(
+        &self,
+        number: FileNumber,
+        unique_id: [u64; 2],
+        path: impl Fn() -> PathBuf,
+    ) -> Result<bool> {
+        match self.taken.get(&number) {
+            Some(taken) if taken.unique_id != unique_id => Err(Error::corruption(format!(
+                "{}: this is not the table that was followed: the leader was replaced",
+                path().display()
+            ))),
+            taken => Ok(taken.is_some()),
+        }
+    }
+
     fn take_file(&mut self, db: &DbInner, wanted: Wanted) -> Result<()> {
         pumice_port::fiber::maybe_yield();
-        let (fs, Wanted { number, bytes, from, to }) = (&*db.dir.fs, wanted);
-        let found = fs.exists(&to)?;
-        if !found || fs.file_size(&to)? != bytes {
+        let (fs, Wanted { number, bytes, from, to, .. }) = (&*db.dir.fs, &wanted);
+        check_size(from, *bytes, fs.file_size(from)?)?;
+        let found = fs.exists(to)?;
+        if !found || !wanted.is_copied(fs)? {
             if found {
-                fs.remove(&to)?;
+                fs.remove(to)?;
             }
-            check_size(&from, bytes, fs.file_size(&from)?)?;
-            self.link_or_copy(db, number, (&from, bytes), &to)?;
+            self.link_or_copy(db, *number, (from, *bytes), to)?;
         }
-        self.taken.insert(number, to);
+        let Wanted { number, unique_id, to: path, .. } = wanted;
+        self.taken.insert(number, Taken { path, unique_id });
         Ok(())
     }
 
@@ -169,7 +216,7 @@ impl OwnFiles {
             }
         }
         // Taken for a version that was not published.
-        state.files.obsolete.unnamed.extend(left.into_values());
+        state.files.obsolete.unnamed.extend(left.into_values().map(|taken| taken.path));
     }
 }
 
@@ -181,4 +228,20 @@ fn check_size(path: &Path, expected: u64, found: u64) -> Result<()> {
         "Sst file size mismatch: {}: the MANIFEST says {expected} bytes, the file has {found}",
         path.display()
     )))
+}
+
+/// The two files, of the same length, have the same bytes.
+fn is_same(fs: &dyn FileSystem, one: &Path, other: &Path) -> Result<bool> {
+    let (one, other) = (fs.open_random(one)?, fs.open_random(other)?);
+    let (mut left, mut right) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    let mut offset = 0;
+    while offset < one.len() {
+        pumice_port::fiber::maybe_yield();
+        let read = (one.read_at(offset, &mut left)?, other.read_at(offset, &mut right)?);
+        if read.0 == 0 || read.0 != read.1 || left[..read.0] != right[..read.1] {
+            return Ok(false);
+        }
+        offset += read.0 as u64;
+    }
+    Ok(true)
 }

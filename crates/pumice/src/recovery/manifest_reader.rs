@@ -18,6 +18,10 @@ use pumice_wal::{BLOCK_BYTES, LogEnd, LogReader, LogReaderOptions, RecordInfo, i
 
 /// The largest end that is examined. An edit has some 150 bytes plus the keys for each file.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
+/// Of the last record, so many bytes are kept to see that the file is still the same.
+const COMPARED_BYTES_MAX: usize = 4096;
+/// Of a record, or a part of one, in a MANIFEST.
+const HEADER_BYTES: usize = 7;
 /// A block's last bytes that cannot hold a header stay empty.
 const TRAILER_BYTES_MAX: u64 = 6;
 
@@ -98,6 +102,8 @@ pub(crate) struct GrowingManifest {
     path: PathBuf,
     reader: LogReader,
     progress: Progress,
+    /// Where the last record is, and how it begins.
+    last: (u64, Vec<u8>),
     /// The end that a crash tore; nothing is read after it.
     dropped: Option<DroppedTail>,
 }
@@ -111,7 +117,7 @@ impl GrowingManifest {
         let reader =
             LogReader::new(fs.open_sequential(path)?, LogReaderOptions::growing_manifest(), None);
         let (path, progress) = (path.to_path_buf(), Progress::default());
-        Ok(GrowingManifest { path, reader, progress, dropped: None })
+        Ok(GrowingManifest { path, reader, progress, last: (0, Vec::new()), dropped: None })
     }
 
     /// Calls `each` for every new edit, as [`for_each_edit`].
@@ -128,6 +134,9 @@ impl GrowingManifest {
             let defect = match self.reader.read_record(&mut record) {
                 Ok(Some(info)) if info.offset == next_record(self.progress.read) => {
                     self.progress.take(info, &record)?.map_or(Ok(()), &mut *each)?;
+                    self.last.0 = info.offset;
+                    self.last.1.clear();
+                    self.last.1.extend_from_slice(beginning(&record, info.offset));
                     continue;
                 }
                 Ok(None) => return Ok(()),
@@ -140,10 +149,25 @@ impl GrowingManifest {
         Ok(())
     }
 
+    /// The file of that name still has the last record that was read: nobody has put another one in
+    /// its place, that of a database that was restored for instance.
+    pub fn is_in_place(&self, fs: &dyn FileSystem) -> bool {
+        let (offset, record) = &self.last;
+        let found = read_from(fs, &self.path, offset + HEADER_BYTES as u64, record.len());
+        found.is_ok_and(|found| found == *record)
+    }
+
     /// The end that a crash tore, if any.
     pub fn dropped(&self) -> Option<&DroppedTail> {
         self.dropped.as_ref()
     }
+}
+
+/// What the file has behind the first header of a record, which is at `offset`: some of the record.
+fn beginning(record: &[u8], offset: u64) -> &[u8] {
+    let in_block = to_usize(offset % BLOCK_BYTES as u64) + HEADER_BYTES;
+    let bytes = BLOCK_BYTES.saturating_sub(in_block).min(COMPARED_BYTES_MAX);
+    &record[..record.len().min(bytes)]
 }
 
 /// Where a record after `end` begins.

@@ -43,10 +43,11 @@ impl ManifestTail {
         Ok(ManifestTail { path, number, file, replay: ManifestReplay::new(known) })
     }
 
-    /// CURRENT names it, and it can be read further.
+    /// CURRENT names it, it is still the same file, and it can be read further.
     pub fn is_current(&self, fs: &dyn FileSystem, dir: &Path) -> bool {
         self.file.dropped().is_none()
             && current_manifest(fs, dir).is_ok_and(|number| number == self.number)
+            && self.file.is_in_place(fs)
     }
 
     /// Reads what is new and returns the database as of then. After an error it must not be used

@@ -1,13 +1,15 @@
 //! The follower's own links and copies: they live as long as they are needed.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{OWN, compact, follow, follow_with, leader, tables};
 use crate::common::{
     DIR, contents, eventually, fill, flush, get, key, let_files_go, memory, names, options,
 };
-use pumice::{Db, IngestExternalFileOptions, SstFileWriter};
+use pumice::{Db, FileSystem, IngestExternalFileOptions, Options, SstFileWriter};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
+use pumice_env::write_file;
 
 /// With and without a limit on open files: the second opens a table again when it is read.
 #[pumice_test_macros::test]
@@ -169,4 +171,105 @@ fn column_families_ingested_files_and_blobs_are_followed() {
     });
     leader.close().unwrap();
     follower.close().unwrap();
+}
+
+/// A copy of the leader's directory as it is, or that copy in its place.
+fn copy_all(fs: &Arc<dyn FileSystem>, from: &str, to: &str) {
+    fs.create_dir_all(to.as_ref()).unwrap();
+    for name in fs.list(to.as_ref()).unwrap() {
+        fs.remove(&Path::new(to).join(name)).unwrap();
+    }
+    for name in fs.list(from.as_ref()).unwrap() {
+        let bytes = fs.read_file(&Path::new(from).join(&name)).unwrap();
+        write_file(&**fs, &Path::new(to).join(&name), &bytes, true).unwrap();
+    }
+}
+
+/// A leader with one table, of which `/backup` is a copy, and then with a second one.
+fn saved_leader(fs: &Arc<dyn FileSystem>, with: &Options) -> Db {
+    let leader = Db::open(with, DIR).unwrap();
+    fill(&leader, 0..50, "a");
+    flush(&leader);
+    leader.close().unwrap();
+    drop(leader);
+    copy_all(fs, DIR, "/backup");
+    let leader = Db::open(with, DIR).unwrap();
+    fill(&leader, 0..50, "b");
+    flush(&leader);
+    leader
+}
+
+/// The leader as of `/backup`, and a second table of the same number and length.
+fn restored_leader(fs: &Arc<dyn FileSystem>, with: &Options, leader: Db) -> Db {
+    let numbers = tables(fs, DIR);
+    leader.close().unwrap();
+    drop(leader);
+    copy_all(fs, "/backup", DIR);
+    let leader = Db::open(with, DIR).unwrap();
+    fill(&leader, 0..50, "c");
+    flush(&leader);
+    assert_eq!(tables(fs, DIR), numbers, "the same numbers again");
+    leader
+}
+
+#[pumice_test_macros::test]
+fn files_of_a_leader_that_was_restored_are_taken_again() {
+    for (blobs, copies) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (memory, fs) = memory();
+        let mut with = options(&fs);
+        with.cf.disable_auto_compactions = true;
+        (with.cf.enable_blob_files, with.cf.min_blob_size) = (blobs, 0);
+        let leader = saved_leader(&fs, &with);
+        if copies {
+            memory.add_fault(FaultRule::always(FaultOp::Link, "*", Fault::Exdev));
+        }
+        follow(&fs).close().unwrap();
+        let leader = restored_leader(&fs, &with, leader);
+        let follower = follow(&fs);
+        assert_eq!(contents(&follower), contents(&leader), "blobs {blobs}, copies {copies}");
+        follower.close().unwrap();
+        leader.close().unwrap();
+    }
+}
+
+/// One whose MANIFEST has the name of the old one. What was read stays.
+#[pumice_test_macros::test]
+fn a_leader_that_is_replaced_is_an_error() {
+    for restored in [true, false] {
+        let (_, fs) = memory();
+        let mut with = options(&fs);
+        with.cf.disable_auto_compactions = true;
+        let leader = saved_leader(&fs, &with);
+        let follower = follow(&fs);
+        let secondary = Db::builder(DIR).options(options(&fs)).secondary("/secondary");
+        let secondary = secondary.open().unwrap();
+        let (before, manifest) = (contents(&follower), fs.read_file("/db/CURRENT".as_ref()));
+        let leader = if restored {
+            restored_leader(&fs, &with, leader)
+        } else {
+            leader.close().unwrap();
+            drop(leader);
+            Db::destroy(&with, DIR).unwrap();
+            let leader = saved_leader(&fs, &with);
+            fill(&leader, 0..300, "c");
+            flush(&leader);
+            leader
+        };
+        assert_eq!(fs.read_file("/db/CURRENT".as_ref()), manifest);
+        let error = follower.try_catch_up_with_primary().unwrap_err();
+        let words = ["there is another database now", "the leader was replaced"];
+        assert!(error.message().contains(words[usize::from(restored)]), "{error}");
+        assert_eq!(contents(&follower), before);
+        match secondary.try_catch_up_with_primary() {
+            // The same database, with other tables.
+            Ok(()) if restored => assert_eq!(contents(&secondary), contents(&leader)),
+            Ok(()) => panic!("another database"),
+            Err(error) => assert!(error.message().contains(words[0]), "{error}"),
+        }
+        follower.close().unwrap();
+        drop(follower);
+        let follower = follow(&fs);
+        assert_eq!(contents(&follower), contents(&leader));
+        leader.close().unwrap();
+    }
 }

@@ -14,6 +14,7 @@ mod filters;
 mod identical;
 mod index_kinds;
 mod model;
+mod other_formats;
 mod parallel;
 mod passing;
 mod prefix;

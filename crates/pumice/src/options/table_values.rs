@@ -7,7 +7,7 @@ use pumice_cache::ChargedRole;
 use pumice_manifest::CompactionPri;
 use pumice_table::{
     CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PinningTier, PrepopulateBlockCache,
+    PinningTier, PlainEncoding, PrepopulateBlockCache,
 };
 
 use super::value::{OptionValue, Refusal, members};
@@ -49,6 +49,13 @@ named_members! {
         OldestSmallestSeqFirst = "kOldestSmallestSeqFirst",
         MinOverlappingRatio = "kMinOverlappingRatio",
         RoundRobin = "kRoundRobin",
+    }
+}
+
+named_members! {
+    PlainEncoding {
+        Plain = "kPlain",
+        Prefix = "kPrefix",
     }
 }
 

@@ -39,6 +39,9 @@ pub struct LimiterFlags {
     pub reads_only: bool,
 }
 
+/// Bits of the filter of plain tables without `--bloom_bits`: RocksDB's default.
+const PLAIN_BLOOM_BITS: i32 = 10;
+
 /// Fairness of db_bench's limiter.
 pub const LIMITER_FAIRNESS: i32 = 10;
 
@@ -138,6 +141,7 @@ pub fn from_flags(flags: &Flags) -> Result<NamedOptions, String> {
     main.database()?;
     main.levels()?;
     main.compression()?;
+    main.table_format()?;
     let mut table = List { flags, options: Vec::new() };
     table.table()?;
     for option in &flags.options {
@@ -321,6 +325,35 @@ impl List<'_> {
                 f.compression_use_zstd_dict_trainer
             );
             self.add(flag, "compression_opts", value);
+        }
+        Ok(())
+    }
+
+    /// The format of tables, unless it is that of blocks.
+    fn table_format(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        if f.use_plain_table {
+            eprintln!("Warning: plain table is used with {}", memtable_name(f));
+            let bits = if f.bloom_bits < 0.0 { PLAIN_BLOOM_BITS } else { f.bloom_bits as i32 };
+            let members = format!(
+                "{{id=PlainTable;user_key_len={};bloom_bits_per_key={bits};hash_table_ratio=0.75}}",
+                f.key_size
+            );
+            self.add("use_plain_table", "table_factory", members);
+        } else if f.use_cuckoo_table {
+            if !(0.0..=1.0).contains(&f.cuckoo_hash_ratio) {
+                return Err("Invalid cuckoo_hash_ratio".into());
+            }
+            let given = f.options.iter().rfind(|given| given.option == "allow_mmap_reads");
+            let maps = given.is_some_and(|given| given.value == "true");
+            if !maps {
+                return Err("cuckoo table format requires mmap read to operate".into());
+            }
+            let members = format!(
+                "{{id=CuckooTable;hash_table_ratio={};identity_as_first_hash={}}}",
+                f.cuckoo_hash_ratio, f.identity_as_first_hash
+            );
+            self.add("use_cuckoo_table", "table_factory", members);
         }
         Ok(())
     }

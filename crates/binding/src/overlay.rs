@@ -35,6 +35,15 @@ impl Named for pumice::BlockBasedTableOptions {
     }
 }
 
+impl Named for pumice::options::CuckooTableOptions {
+    fn text_of(&self, name: &str) -> Result<String> {
+        self.get(name)
+    }
+    fn set_text(&mut self, name: &str, text: &str) -> Result<()> {
+        self.set(name, text)
+    }
+}
+
 /// Writes the values of `store` over `options`. Returns those that have no effect, as
 /// `name=value`.
 ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 pub use pumice::SharedBatch;
 use pumice::backup::BackupEngine;
+use pumice::options::PlainTableOptions;
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions,
     ConcurrentTaskLimiter, Db, EventListener, FilterPolicy, Logger, MergeOperator, RateLimiter,
@@ -215,13 +216,13 @@ pub struct Cache {
 #[derive(Clone, Debug)]
 pub struct Policy(pub FilterPolicy);
 
-/// Options of block-based tables, or the name of a format that is replaced by it.
+/// Options of tables of one format.
 #[derive(Clone, Debug)]
 pub enum Table {
     /// Block-based.
     Blocks(Box<TableOptions>),
-    /// Another.
-    Other(&'static str),
+    /// Plain.
+    Plain(PlainTableOptions),
 }
 
 /// A kind of memtable.

@@ -109,6 +109,102 @@ impl Footer {
     }
 }
 
+/// RocksDB's name of the factory that reads the table which ends with `bytes`; `None` if none does.
+pub fn factory_name(bytes: &[u8]) -> Option<&'static str> {
+    match u64::from_le_bytes(*bytes.last_chunk()?) {
+        BLOCK_BASED_MAGIC | LEGACY_MAGIC => Some("BlockBasedTable"),
+        PLAIN_TABLE_MAGIC | LEGACY_PLAIN_TABLE_MAGIC => Some("PlainTable"),
+        CUCKOO_TABLE_MAGIC => Some("CuckooTable"),
+        _ => None,
+    }
+}
+
+/// A format of tables that are not block-based.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OtherFormat {
+    Plain,
+    Cuckoo,
+}
+
+/// The magic number of a format, of block-based tables for `None`.
+pub(crate) fn magic_of(format: Option<OtherFormat>) -> u64 {
+    match format {
+        None => BLOCK_BASED_MAGIC,
+        Some(OtherFormat::Plain) => PLAIN_TABLE_MAGIC,
+        Some(OtherFormat::Cuckoo) => CUCKOO_TABLE_MAGIC,
+    }
+}
+
+/// The footer of such a table. Version 0 has no checksum type and no version:
+///
+/// ```text
+/// v0:  metaindex handle ‖ index handle, not used ‖ 0.. to 40 ‖ legacy magic(8)
+/// v1:  checksum_type ‖ metaindex handle ‖ index handle ‖ 0.. to 41 ‖ version(4) ‖ magic(8)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OtherFooter {
+    pub format: OtherFormat,
+    pub metaindex: BlockHandle,
+}
+
+impl OtherFooter {
+    /// Decodes a footer at the end of `bytes`; `None` if it is not that of such a table.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub fn decode(bytes: &[u8], file: &str) -> Result<Option<OtherFooter>> {
+        let Some(magic) = bytes.last_chunk().map(|magic| u64::from_le_bytes(*magic)) else {
+            return Ok(None);
+        };
+        let (format, skipped) = match magic {
+            LEGACY_PLAIN_TABLE_MAGIC => (OtherFormat::Plain, bytes.len().checked_sub(V0_LEN)),
+            PLAIN_TABLE_MAGIC => (OtherFormat::Plain, after_checksum_type(bytes, file)?),
+            CUCKOO_TABLE_MAGIC => (OtherFormat::Cuckoo, after_checksum_type(bytes, file)?),
+            _ => return Ok(None),
+        };
+        let handle = skipped.and_then(|at| BlockHandle::decode(&mut Decoder::new(&bytes[at..])));
+        match handle {
+            Some(metaindex) => Ok(Some(OtherFooter { format, metaindex })),
+            None => Err(Error::corruption(format!("bad block handle in the footer of {file}"))),
+        }
+    }
+
+    /// The footer in the form that RocksDB writes: version 0 of plain tables, 1 of cuckoo tables.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = match self.format {
+            OtherFormat::Plain => Vec::new(),
+            OtherFormat::Cuckoo => vec![ChecksumType::None as u8],
+        };
+        let handles_end = bytes.len() + 2 * BlockHandle::MAX_ENCODED_LEN;
+        self.metaindex.encode_to(&mut bytes);
+        BlockHandle::default().encode_to(&mut bytes);
+        bytes.resize(handles_end, 0);
+        let magic = match self.format {
+            OtherFormat::Plain => LEGACY_PLAIN_TABLE_MAGIC,
+            OtherFormat::Cuckoo => {
+                bytes.extend_from_slice(&1u32.to_le_bytes());
+                CUCKOO_TABLE_MAGIC
+            }
+        };
+        bytes.extend_from_slice(&magic.to_le_bytes());
+        bytes
+    }
+}
+
+/// Bytes of a footer of version 0.
+const V0_LEN: usize = 48;
+
+/// Where the handles begin in a footer with a checksum type, whose version must be known.
+fn after_checksum_type(bytes: &[u8], file: &str) -> Result<Option<usize>> {
+    let Some(at) = bytes.len().checked_sub(FOOTER_LEN) else { return Ok(None) };
+    let version = get_fixed32(&bytes[at + VERSION_AT..]).unwrap_or(0);
+    if (1..6).contains(&version) {
+        return Ok(Some(at + 1));
+    }
+    let what = format!("Corrupt or unsupported format_version: {version} in {file}");
+    Err(Error::corruption(what))
+}
+
 fn check_magic(magic: u64, file: &str) -> Result<()> {
     match magic {
         BLOCK_BASED_MAGIC => Ok(()),
@@ -272,5 +368,6 @@ mod tests {
         bytes[MAGIC_AT..].copy_from_slice(&PLAIN_TABLE_MAGIC.to_le_bytes());
         let error = Footer::decode(&bytes, 0, "f.sst").unwrap_err();
         assert!(error.to_string().contains("PlainTable"), "{error}");
+        assert_eq!((factory_name(&bytes), factory_name(&[0; 8])), (Some("PlainTable"), None));
     }
 }

@@ -3,9 +3,11 @@
 //!
 //! `blob` has the format of blob files.
 //!
-//! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
-//! `footer`, `handle`, `metaindex`, `properties`, `options`, `cache_usage`, `stats`, `trace`,
-//! `unique_id`, `block_footer`, `data_block_hash`, `seqno_to_time_mapping`, `trie`.
+//! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). `plain`
+//! and `cuckoo` tables have settings in `formats`, builders in `row_builder`, and are read through
+//! `translated`; `builder` chooses. Shared: `footer`, `handle`, `metaindex`, `properties`,
+//! `options`, `cache_usage`, `stats`, `trace`, `unique_id`, `block_footer`, `data_block_hash`,
+//! `seqno_to_time_mapping`, `trie`.
 //!
 //! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
 //! entries, never to a panic or an allocation beyond the file's own size and
@@ -17,25 +19,33 @@
 pub mod blob;
 mod block_footer;
 mod build;
+mod builder;
 mod cache_usage;
+mod cuckoo;
 mod data_block_hash;
 pub mod dump;
 pub mod footer;
+mod formats;
 mod handle;
 mod metaindex;
 pub mod options;
+mod plain;
 mod prefix;
 pub mod properties;
 mod read;
+mod row_builder;
 mod seqno_to_time_mapping;
 mod stats;
 mod trace;
+mod translated;
 mod trie;
 mod unique_id;
 
+pub use build::BuildStats;
 pub use build::context::{TableBuildContext, TableReason};
-pub use build::{BuildStats, TableBuilder};
+pub use builder::TableBuilder;
 pub use cache_usage::{CacheUsageOptions, Charged, over_memory_limit};
+pub use formats::{CuckooFormat, PlainEncoding, PlainFormat, RowTable};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,

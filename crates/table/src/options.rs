@@ -13,6 +13,7 @@ use pumice_filter::FilterPolicy;
 
 use crate::cache_usage::CacheUsageOptions;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
+use crate::formats::RowTable;
 use crate::read::cached_block::{BlockCache, CachedBlock};
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
@@ -118,6 +119,9 @@ pub enum PrepopulateBlockCache {
 /// Settings of the tables of a column family, `BlockBasedTableOptions` of RocksDB.
 #[derive(Clone)]
 pub struct TableOptions {
+    /// The format of new tables that are not block-based; `None` for those that are. What follows
+    /// says how tables of all formats are read, each in the one that it has.
+    pub row_table: Option<RowTable>,
     /// Cache of decoded blocks; `None` reads every data block from the file.
     pub block_cache: Option<Arc<BlockCache>>,
     /// Do not use `block_cache`.
@@ -265,6 +269,7 @@ impl TableOptions {
     /// The defaults, which are RocksDB 10.10's; the rows of the engine's option table refer to
     /// them.
     pub const DEFAULT: Self = TableOptions {
+        row_table: None,
         block_cache: None,
         no_block_cache: false,
         block_size: 4096,

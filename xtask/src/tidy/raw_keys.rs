@@ -40,8 +40,10 @@ const CODECS: &[&str] = &[
     "crates/memtable/src/order.rs",
     "crates/memtable/src/ranges.rs",
     "crates/memtable/src/writer.rs",
-    // Blocks, as they are written and read.
+    // Blocks and rows, as they are written and read.
     "crates/table/src/build/",
+    "crates/table/src/cuckoo/",
+    "crates/table/src/plain/rows.rs",
     "crates/table/src/read/block.rs",
     "crates/table/src/read/cursor/",
     "crates/table/src/read/index/",

@@ -9,6 +9,7 @@ use pumice_binding::database::Slot;
 use pumice_binding::env::Env;
 use pumice_binding::options::TableOptions;
 
+use crate::api::options_objects::cuckoo_tables;
 use crate::ffi::callback::{DestroyFn, Owner};
 use crate::ffi::flag::Flag;
 use crate::ffi::from::{Out, State, Taken, Text, Unused};
@@ -115,9 +116,11 @@ c_api! {
     }
 
     fn rocksdb_compaction_service_options_override_set_cuckoo_table_factory(
-        _over: &mut ServiceOverride, _table: Option<&rocksdb_cuckoo_table_options_t>
+        over: &mut ServiceOverride, table: Option<&rocksdb_cuckoo_table_options_t>
     ) {
-        // Block-based tables are written, as by the database itself.
+        let Some(table) = table else { return };
+        let values = &mut over.options.values;
+        values.refused = cuckoo_tables(table, &mut values.table.engine).err();
     }
 
     fn rocksdb_compaction_service_options_override_add_event_listener(

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pumice::FilterPolicy;
 use pumice::options::value::OptionValue;
 use pumice::options::{
-    CompactOnDeletionCollectorFactory, FileChecksumGenFactory, MemtableFactory,
-    SstPartitionerFactory,
+    BlockBasedTableOptions, CompactOnDeletionCollectorFactory, CuckooTableOptions,
+    FileChecksumGenFactory, MemtableFactory, PlainEncoding, PlainTableOptions,
+    SstPartitionerFactory, TableFactory,
 };
 use pumice_binding::env::Env;
 use pumice_binding::options::TableOptions;
@@ -46,6 +47,17 @@ fn deletions(options: &mut Options, window: usize, trigger: usize, ratio: f64) {
     };
     let factories = &mut options.values.engine.cf.table_properties_collector_factories;
     factories.push(Arc::new(collector));
+}
+
+/// Makes `table` a cuckoo table with these options.
+pub(super) fn cuckoo_tables(
+    options: &rocksdb_cuckoo_table_options_t,
+    table: &mut BlockBasedTableOptions,
+) -> pumice::Result<()> {
+    let mut cuckoo = CuckooTableOptions::default();
+    overlay(options.store(), &mut cuckoo)?;
+    table.format = TableFactory::Cuckoo(cuckoo);
+    Ok(())
 }
 
 fn paths(list: &[&DbPath]) -> Vec<pumice::options::DbPath> {
@@ -90,19 +102,35 @@ c_api! {
     }
 
     fn rocksdb_options_set_cuckoo_table_factory(
-        options: &mut Options, _table: Option<&rocksdb_cuckoo_table_options_t>
+        options: &mut Options, table: Option<&rocksdb_cuckoo_table_options_t>
     ) {
-        let line = "table_factory=CuckooTable (block-based tables are used)";
-        options.values.set_replaced("table_factory", line.to_string());
+        let Some(table) = table else { return };
+        let result = cuckoo_tables(table, &mut options.values.table.engine);
+        options.values.refused = result.err();
     }
 
     fn rocksdb_options_set_plain_table_factory(
-        options: &mut Options, _user_key_len: u32, _bloom_bits_per_key: i32,
-        _hash_table_ratio: f64, _index_sparseness: usize, _huge_page_tlb_size: usize,
-        _encoding_type: std::ffi::c_char, _full_scan_mode: u8, _store_index_in_file: u8
+        options: &mut Options, user_key_len: u32, bloom_bits_per_key: i32, hash_table_ratio: f64,
+        index_sparseness: usize, huge_page_tlb_size: usize, encoding_type: std::ffi::c_char,
+        full_scan_mode: u8, store_index_in_file: u8
     ) {
-        let line = "table_factory=PlainTable (block-based tables are used)";
-        options.values.set_replaced("table_factory", line.to_string());
+        let encoding_type = match encoding_type {
+            0 => PlainEncoding::Plain,
+            _ => PlainEncoding::Prefix,
+        };
+        let mut plain = PlainTableOptions {
+            user_key_len,
+            bloom_bits_per_key,
+            hash_table_ratio,
+            index_sparseness: index_sparseness as u64,
+            encoding_type,
+            full_scan_mode: full_scan_mode != 0,
+            store_index_in_file: store_index_in_file != 0,
+            ..PlainTableOptions::default()
+        };
+        let pages = plain.set("huge_page_tlb_size", &huge_page_tlb_size.to_string());
+        options.values.refused = pages.err();
+        options.values.table.engine.format = TableFactory::Plain(plain);
     }
 
     fn rocksdb_options_set_memtable_vector_rep(options: &mut Options) {

@@ -81,7 +81,7 @@ static inline void entries(rocksdb_iterator_t* it, int forward) {
   said("iterator");
 }
 
-static const char* dir(const char* name) {
+static inline const char* dir(const char* name) {
   static char path[4096];
   snprintf(path, sizeof path, "%s/%s", getenv("SHOW_DIR"), name);
   return path;

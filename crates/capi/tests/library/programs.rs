@@ -266,6 +266,16 @@ fn timed_transactions_are_exchanged() {
     assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
 }
 
+/// Plain and cuckoo tables: each library reads what the other wrote, and goes on.
+#[test]
+fn other_formats_are_exchanged() {
+    let printed = exchanged("other_formats", ["write", "again"]);
+    let [_, again] = &printed[0];
+    assert!(again.matches("258 keys").count() >= 6, "{again}");
+    assert!(again.contains("reports it does not support DeleteRange"), "{again}");
+    assert!(printed.iter().all(|way| *way == printed[0]), "{printed:#?}");
+}
+
 /// Each library places tables as the other does, and goes on with what the other wrote.
 #[test]
 fn paths_are_exchanged() {

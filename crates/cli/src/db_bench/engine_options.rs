@@ -40,6 +40,9 @@ pub struct LimiterFlags {
     pub reads_only: bool,
 }
 
+/// Bits of the filter of plain tables without `--bloom_bits`: RocksDB's default.
+const PLAIN_BLOOM_BITS: i32 = 10;
+
 /// Fairness of db_bench's limiter.
 pub const LIMITER_FAIRNESS: i32 = 10;
 
@@ -155,6 +158,7 @@ pub fn from_flags(flags: &Flags) -> Result<NamedOptions, String> {
     main.database()?;
     main.levels()?;
     main.compression()?;
+    main.table_format()?;
     let mut table = List { flags, options: Vec::new() };
     table.table()?;
     for option in &flags.options {
@@ -345,6 +349,35 @@ impl List<'_> {
         Ok(())
     }
 
+    /// The format of tables, unless it is that of blocks.
+    fn table_format(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        if f.use_plain_table {
+            eprintln!("Warning: plain table is used with {}", memtable_name(f));
+            let bits = if f.bloom_bits < 0.0 { PLAIN_BLOOM_BITS } else { f.bloom_bits as i32 };
+            let members = format!(
+                "{{id=PlainTable;user_key_len={};bloom_bits_per_key={bits};hash_table_ratio=0.75}}",
+                f.key_size
+            );
+            self.add("use_plain_table", "table_factory", members);
+        } else if f.use_cuckoo_table {
+            if !(0.0..=1.0).contains(&f.cuckoo_hash_ratio) {
+                return Err("Invalid cuckoo_hash_ratio".into());
+            }
+            let given = f.options.iter().rfind(|given| given.option == "allow_mmap_reads");
+            let maps = given.is_some_and(|given| given.value == "true");
+            if !maps {
+                return Err("cuckoo table format requires mmap read to operate".into());
+            }
+            let members = format!(
+                "{{id=CuckooTable;hash_table_ratio={};identity_as_first_hash={}}}",
+                f.cuckoo_hash_ratio, f.identity_as_first_hash
+            );
+            self.add("use_cuckoo_table", "table_factory", members);
+        }
+        Ok(())
+    }
+
     fn table(&mut self) -> Result<(), String> {
         let f = self.flags;
         self.same("format_version", f.format_version);
@@ -480,7 +513,7 @@ fn fifo_members(f: &Flags) -> String {
         f.fifo_compaction_allow_compaction
     );
     if f.fifo_compaction_max_data_files_size_mb > 0 {
-        let bytes = f.fifo_compaction_max_data_files_size_mb << 20;
+        let bytes = f.fifo_compaction_max_data_files_size_mb.saturating_mul(1 << 20);
         members.push_str(&format!("max_data_files_size={bytes};"));
     }
     if f.fifo_compaction_use_kv_ratio_compaction {

@@ -403,6 +403,12 @@ flag_table! {
     decouple_partitioned_filters: bool, "Cut filter partitions apart from the index's";
     checksum_type: i32 = 4, "ChecksumType as an int";
     bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero mean no filter";
+    use_plain_table: bool = false,
+        "Use plain tables; without --prefix_size they cannot be opened, as with RocksDB";
+    use_cuckoo_table: bool = false, "Use cuckoo tables";
+    cuckoo_hash_ratio: f64 = 0.9, "Hash ratio of cuckoo tables";
+    identity_as_first_hash: bool = false,
+        "The first hash of a key of cuckoo tables is its first eight bytes";
     use_ribbon_filter: bool = false, "Use Ribbon instead of Bloom filter";
     detect_filter_construct_corruption: bool, "Check filters after they are built";
     cache_size: i64 = BLOCK_CACHE_BYTES as i64,

@@ -56,8 +56,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
         "false",
         "memkind: Memkind library is not linked with the binary.",
     ),
-    ("use_cuckoo_table", "false", "cuckoo tables"),
-    ("use_plain_table", "false", "plain tables"),
 ];
 
 /// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it
@@ -81,10 +79,8 @@ pub const IDLE: &[(&str, &str)] = &[
     ("compressed_secondary_cache_high_pri_pool_ratio", "0"),
     ("compressed_secondary_cache_low_pri_pool_ratio", "0"),
     ("compressed_secondary_cache_numshardbits", "6"),
-    ("cuckoo_hash_ratio", "0.9"),
     ("disable_seek_compaction", "0"),
     ("hash_bucket_count", "1048576"),
-    ("identity_as_first_hash", "false"),
     ("index_block_search_type", "binary_search"),
     ("memtable_batch_lookup_optimization", "false"),
     ("memtable_insert_with_hint_prefix_size", "0"),

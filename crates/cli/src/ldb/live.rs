@@ -104,7 +104,7 @@ fn dump_table(
 ) -> Result<(), Failure> {
     out.text(&format!("Process {}\n", path.display()));
     let table = open_table(fs, path).map_err(failure)?;
-    out.text("Sst file format: block-based\n");
+    out.text(&format!("Sst file format: {}\n", table.format_name()));
     if print_entries(&table, range, format, out).map_err(failure)? {
         out.text(&format!("\nTable Properties:\n{}\n", property_lines(table.properties())));
     }

@@ -200,6 +200,13 @@ impl ManifestState {
         ));
     }
 
+    /// All live table files, with the names of their column families.
+    pub fn files_by_family(&self) -> impl Iterator<Item = (&str, &Arc<FileMetaData>)> {
+        self.families.values().flat_map(|family| {
+            family.version.all_files().map(|(_, file)| (family.name.as_str(), file))
+        })
+    }
+
     /// All live table files.
     pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
         self.families.values().flat_map(|family| family.version.all_files().map(|(_, file)| file))

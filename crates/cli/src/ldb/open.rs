@@ -6,12 +6,14 @@ use super::opened::{Handle, Opened, Opening};
 use super::{Failure, Invocation};
 use crate::arguments::Arguments;
 use crate::db_bench::codec;
-use pumice::options::{FileRules, LoadedOptions, PrepopulateBlobCache, load_latest_options};
+use pumice::options::{
+    FileRules, LoadedOptions, PrepopulateBlobCache, TableFactory, load_latest_options,
+};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, DbWithTtl};
 use pumice_base::ErrorKind;
 use pumice_env::PosixFs;
 use pumice_env::filename::TableDirs;
-use pumice_table::footer::{FOOTER_LEN, Footer};
+use pumice_table::footer::{FOOTER_LEN, Footer, factory_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,7 +156,11 @@ impl Invocation {
             family_options = loaded.column_families;
         }
         if access == Access::Write {
-            self.refuse_foreign_tables()?;
+            self.refuse_foreign_tables(&|name| {
+                let entry = family_options.iter().find(|entry| entry.name == name)?;
+                let format = &entry.options.table_factory.format;
+                (!format.is_block_based()).then(|| format.name())
+            })?;
         }
         found.db.file_system = Arc::clone(&self.fs);
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
@@ -193,27 +199,41 @@ impl Invocation {
                 found.families.push(ColumnFamilyDescriptor::new(family.name, family.options));
             }
         }
+        self.refuse_foreign_tables(&|name| {
+            let family = found.families.iter().find(|family| family.name == name);
+            // Block-based tables of versions that are not supported are left to the repair.
+            let blocks = TableFactory::BlockBased.name();
+            Some(family.map_or(blocks, |family| family.options.table_factory.format.name()))
+        })?;
         found.db.file_system = Arc::clone(&self.fs);
         self.apply_flags(&mut found.db, &mut found.unknown)?;
         Ok(found)
     }
 
-    /// Refuses to write next to tables that are not block-based, which the OPTIONS file shows if it
-    /// is read: their owner could not open what is written here. The engine reports damaged and
-    /// missing tables.
-    fn refuse_foreign_tables(&self) -> Result<(), Failure> {
+    /// Refuses to write next to tables that are not block-based, unless they have the format that
+    /// `format_of` gives their family: their owner could not open what is written here. The engine
+    /// reports damaged and missing tables.
+    fn refuse_foreign_tables(
+        &self,
+        format_of: &dyn Fn(&str) -> Option<&'static str>,
+    ) -> Result<(), Failure> {
         let fs = PosixFs::shared();
         let manifest = current_manifest(&*fs, &self.db);
         let Ok(state) = manifest.and_then(|path| ManifestState::read(&*fs, &path, false)) else {
             return Ok(());
         };
-        for file in state.files() {
+        for (name, file) in state.files_by_family() {
             let path = TableDirs::of(&self.db).table(TableDirs::OWN, file.number);
             let offset = file.file_size.saturating_sub(FOOTER_LEN as u64);
             let mut bytes = [0; FOOTER_LEN];
             let read = fs.open_random(&path).and_then(|file| file.read_at(offset, &mut bytes));
             let Ok(read) = read else { continue };
-            match Footer::decode(&bytes[..read], offset, &path.display().to_string()) {
+            let bytes = &bytes[..read];
+            let format = factory_name(bytes);
+            if format.is_some() && format == format_of(name) {
+                continue;
+            }
+            match Footer::decode(bytes, offset, &path.display().to_string()) {
                 Err(error) if error.kind() == ErrorKind::NotSupported => return Err(text(error)),
                 _ => {}
             }

@@ -434,7 +434,7 @@ fn process(
 ) -> Result<bool> {
     let table = open_table(fs, path)?;
     if !request.json {
-        out.text("Sst file format: block-based\n");
+        out.text(&format!("Sst file format: {}\n", table.format_name()));
     }
     if let Some(why) = request.left_out(&table) {
         eprintln!("{}: skipping because properties string {why}", path.display());

@@ -518,3 +518,51 @@ fn keys_are_found_through_trie_indexes() {
     let error = db_bench(dir.path(), reverse).bad();
     assert!(error.contains("not supported with parallel compression"), "{error}");
 }
+
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn tables_have_the_format_that_a_flag_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let benchmarks = "--num=3000 --seed=7 --compression_type=none --benchmarks=\
+                      filluniquerandom,flush,readrandom,seekrandom,overwrite,compact,readrandom,\
+                      readseq,readmissing";
+    for (name, flags, encoding) in [
+        ("plain", "--use_plain_table --prefix_size=8 --bloom_bits=5", "PlainTable"),
+        ("cuckoo", "--use_cuckoo_table --mmap_read --cuckoo_hash_ratio=0.7", "CuckooTable"),
+        (
+            "identity",
+            "--use_cuckoo_table --mmap_read --identity_as_first_hash",
+            "identity_as_first_hash=true",
+        ),
+    ] {
+        let run = db_bench(dir.path(), &format!("--db={name} {benchmarks} {flags}"));
+        assert_eq!(run.err.contains("Warning: plain table is used with"), name == "plain");
+        let out = run.good();
+        assert!(out.matches("(3000 of 3000 found)").count() >= 2, "{out}");
+        let files = std::fs::read_dir(dir.path().join(name)).unwrap();
+        let mut options = files
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.to_string_lossy().contains("OPTIONS-"))
+            .map(|path| std::fs::read_to_string(path).unwrap());
+        assert!(options.any(|options| options.contains(encoding)), "{name}");
+        let file = format!("--file={name}");
+        let dump = ["sst_dump", &file, "--command=verify"];
+        let dump = std::process::Command::new(env!("CARGO_BIN_EXE_pumice"))
+            .current_dir(dir.path())
+            .args(dump)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&dump.stdout).into_owned();
+        let format = if name == "plain" { "plain" } else { "cuckoo" };
+        assert!(text.contains(&format!("Sst file format: {format} table\n")), "{text}");
+        assert!(text.contains("The file is ok\n"), "{text}");
+    }
+    for (flags, words) in [
+        ("--use_plain_table", "PlainTable requires a prefix extractor enable prefix hash mode."),
+        ("--use_cuckoo_table", "cuckoo table format requires mmap read to operate"),
+        ("--use_cuckoo_table --mmap_read --cuckoo_hash_ratio=1.5", "Invalid cuckoo_hash_ratio"),
+    ] {
+        let error = db_bench(dir.path(), &format!("--db=refused {benchmarks} {flags}")).bad();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}

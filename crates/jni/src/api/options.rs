@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pumice::options::value::OptionValue;
-use pumice::options::{CompactOnDeletionCollectorFactory, DbPath, MemtableFactory};
+use pumice::options::{CompactOnDeletionCollectorFactory, DbPath, MemtableFactory, TableFactory};
 use pumice::{CappedPrefix, CompressionType, Error, FixedPrefix, TablePropertiesCollectorFactory};
 use pumice_binding::env::Env as Files;
 use pumice_binding::overlay::{Named, overlay};
@@ -199,17 +199,14 @@ pub fn set_table(_env: Env<'_>, options: &mut Options, table: Taken<Table>) -> R
     // Java gives the factory away.
     match *table.0 {
         Table::Blocks(table) => options.values.table = *table,
-        Table::Other(name) => {
-            let line = format!("table_factory={name} (block-based tables are used)");
-            options.values.set_replaced("table_factory", line);
-        }
+        Table::Plain(plain) => options.values.table.engine.format = TableFactory::Plain(plain),
     }
     Ok(())
 }
 
 /// Java: Options|ColumnFamilyOptions.tableFactoryName
-pub fn table_name(_env: Env<'_>, _options: &Options) -> Result<&'static str> {
-    Ok("BlockBasedTable")
+pub fn table_name(_env: Env<'_>, options: &Options) -> Result<&'static str> {
+    Ok(options.values.table.engine.format.name())
 }
 
 /// Java: Options|ColumnFamilyOptions.setMemTableFactory

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pumice::options::StringAppend;
+use pumice::options::{PlainEncoding, PlainTableOptions, StringAppend};
 use pumice::{FilterPolicy, MergeOperator};
 use pumice_binding::options::TableOptions;
 use pumice_binding::store::Fields;
@@ -182,16 +182,25 @@ pub fn new_blocks_of_11(
 #[allow(clippy::too_many_arguments)] // Java's.
 pub fn new_plain(
     _env: Env<'_>,
-    _key_size: i32,
-    _bloom_bits: i32,
-    _ratio: f64,
-    _sparseness: i32,
+    key_size: i32,
+    bloom_bits: i32,
+    ratio: f64,
+    sparseness: i32,
     _huge_page: i32,
-    _encoding: i8,
-    _full_scan: bool,
-    _store_index: bool,
+    encoding: i8,
+    full_scan: bool,
+    store_index: bool,
 ) -> Result<New<Table>> {
-    Ok(New(Table::Other("PlainTable")))
+    Ok(New(Table::Plain(PlainTableOptions {
+        user_key_len: u32::try_from(key_size).unwrap_or(0),
+        bloom_bits_per_key: bloom_bits,
+        hash_table_ratio: ratio,
+        index_sparseness: u64::try_from(sparseness).unwrap_or(0),
+        encoding_type: if encoding == 0 { PlainEncoding::Plain } else { PlainEncoding::Prefix },
+        full_scan_mode: full_scan,
+        store_index_in_file: store_index,
+        ..PlainTableOptions::default()
+    })))
 }
 
 /// Java: SkipListMemTableConfig.newMemTableFactoryHandle0

@@ -131,7 +131,7 @@ impl Store for Db {
         end: &[u8],
     ) -> Result<()> {
         let data = self.plain(cf)?;
-        check_range(data.comparator(), begin, end)?;
+        check_range(data, begin, end)?;
         let id = data.id;
         self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))?;
         note_range_deletion(self.inner());

@@ -21,7 +21,9 @@ use pumice_manifest::UserRange;
 use pumice_table::properties::{
     EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO,
 };
-use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
+use pumice_table::{
+    RowTable, Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of,
+};
 
 use crate::blob::references::{References, is_embedded, may_refer};
 use crate::ingest::IngestExternalFileOptions;
@@ -156,6 +158,7 @@ pub(crate) fn open(
     (number, largest_seqno): (FileNumber, SequenceNumber),
     cached: bool,
 ) -> Result<Arc<Table>> {
+    refuse_other_formats(cf)?;
     let handle = fs.open_random(path)?;
     let bytes = handle.len();
     if cf.timestamp_size > 0 {
@@ -178,7 +181,23 @@ pub(crate) fn open(
         max_file_size_for_l0_meta_pin: 0,
         ..TableReadContext::default()
     };
-    Table::open(context, handle, bytes)
+    let table = Table::open(context, handle, bytes)?;
+    table.check_has_blocks()?;
+    Ok(table)
+}
+
+/// Refuses families whose tables have no blocks: RocksDB's readers of other formats take no
+/// sequence numbers from outside of a table.
+fn refuse_other_formats(cf: &CfData) -> Result<()> {
+    match cf.table_options().row_table {
+        None => Ok(()),
+        Some(RowTable::Plain(_)) => {
+            Err(Error::not_supported("SeekToLast() is not supported in PlainTable"))
+        }
+        Some(RowTable::Cuckoo(_)) => {
+            Err(Error::not_supported("CuckooTable does not support files from outside"))
+        }
+    }
 }
 
 /// Refuses a table of a database that refers to blob files: here its indexes would be those of

@@ -15,6 +15,7 @@ use pumice_table::{
 };
 
 use super::ColumnFamilyOptions;
+use super::other_tables::TableFactory;
 use super::row::option_table;
 use super::value::{Refusal, at_least, between};
 
@@ -208,6 +209,8 @@ option_table! {
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
         block_cache: Option<Arc<BlockCache>> = None;
+        /// The format of new tables.
+        format: TableFactory = TableFactory::BlockBased;
     }
     hints {
         /// Sequential reads before automatic read-ahead starts; always two.
@@ -235,6 +238,7 @@ impl BlockBasedTableOptions {
     /// InvalidArgument or NotSupported for settings that contradict each other.
     pub fn to_table_options(&self) -> pumice_base::Result<TableOptions> {
         let options = TableOptions {
+            row_table: self.format.row_table(),
             block_cache: self.block_cache.clone(),
             no_block_cache: self.no_block_cache,
             block_size: self.block_size,
@@ -243,7 +247,7 @@ impl BlockBasedTableOptions {
             index_block_restart_interval: self.index_block_restart_interval as u32,
             checksum: self.checksum,
             format_version: self.format_version.max(MIN_FORMAT_VERSION),
-            filter_policy: self.filter_policy,
+            filter_policy: self.format.filter(self.filter_policy),
             whole_key_filtering: self.whole_key_filtering,
             cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
             cache_index_and_filter_blocks_with_high_priority: self

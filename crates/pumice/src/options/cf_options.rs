@@ -411,6 +411,7 @@ option_table! {
     }
     aliases {
         "block_based_table_factory" => "table_factory";
+        "plain_table_factory" => "table_factory";
         "memtable" => "memtable_factory";
         "memtable_verify_per_key_checksum_on_seek" => "memtable_veirfy_per_key_checksum_on_seek";
     }

@@ -19,6 +19,7 @@ use pumice_wal::WalRecoveryMode;
 use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
 use super::objects::OptionObject;
+use super::other_tables::{TableFactory, format_with_id};
 use super::row::{OptionSet, update_nested};
 use super::value::{OptionValue, Refusal, SINCE_10_10, members};
 
@@ -458,6 +459,11 @@ impl OptionValue for BlockBasedTableOptions {
     }
 
     fn format(&self) -> String {
+        match &self.format {
+            TableFactory::BlockBased => {}
+            TableFactory::Plain(plain) => return format_with_id(self.format.name(), plain),
+            TableFactory::Cuckoo(cuckoo) => return format_with_id(self.format.name(), cuckoo),
+        }
         let mut out = String::from("{");
         for row in Self::rows().iter().filter(|row| row.is_supported()) {
             out.push_str(&format!("{}={};", row.name, row.get(self)));
@@ -472,23 +478,42 @@ impl OptionValue for BlockBasedTableOptions {
 
     /// The members have a section of their own.
     fn format_saved(&self) -> String {
-        "BlockBasedTable".to_string()
+        self.format.name().to_string()
     }
 
+    /// `NAME`, `{id=NAME;option=value;..}`, or options of the format that it has.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
         let text = text.trim();
+        let named = |name: &str| {
+            TableFactory::by_name(name).ok_or_else(|| {
+                let known = "only BlockBasedTable, PlainTable and CuckooTable are";
+                Refusal::Unsupported(format!("{name} is not supported by this build; {known}"))
+            })
+        };
         if !text.contains('=') {
-            return match text {
-                "BlockBasedTable" | "{}" | "" => Ok(()),
-                _ => Err(Refusal::Unsupported(format!(
-                    "{text} is not supported by this build; only BlockBasedTable is"
-                ))),
-            };
+            if !matches!(text, "{}" | "") {
+                self.format = named(text)?;
+            }
+            return Ok(());
         }
-        match text.strip_prefix("{id=BlockBasedTable;").or(text.strip_prefix("id=BlockBasedTable;"))
-        {
-            Some(members) => update_nested(self, members.trim_end_matches('}')),
-            None => update_nested(self, text),
-        }
+        let inner = text.strip_prefix('{').unwrap_or(text);
+        let Some((id, members)) = inner.strip_prefix("id=").and_then(|rest| rest.split_once(';'))
+        else {
+            return update_members(self, text);
+        };
+        let mut changed = self.clone();
+        changed.format = named(id.trim())?;
+        update_members(&mut changed, members.trim_end_matches('}'))?;
+        *self = changed;
+        Ok(())
+    }
+}
+
+/// Changes the options of the format of tables by `{option=value;..}`.
+fn update_members(table: &mut BlockBasedTableOptions, members: &str) -> Result<(), Refusal> {
+    match &mut table.format {
+        TableFactory::BlockBased => update_nested(table, members),
+        TableFactory::Plain(plain) => update_nested(plain, members),
+        TableFactory::Cuckoo(cuckoo) => update_nested(cuckoo, members),
     }
 }

@@ -4,6 +4,7 @@
 use super::block_based::BlockBasedTableOptions;
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
+use super::other_tables::{CuckooTableOptions, PlainTableOptions};
 use super::row::{OptionRow, OptionSet, RowKind, Saved};
 
 /// The page in Markdown.
@@ -18,6 +19,8 @@ pub fn reference_page() -> String {
     section::<DbOptions>(&mut out, "Database options");
     section::<ColumnFamilyOptions>(&mut out, "Column-family options");
     section::<BlockBasedTableOptions>(&mut out, "Block-based table options");
+    section::<PlainTableOptions>(&mut out, "Plain table options");
+    section::<CuckooTableOptions>(&mut out, "Cuckoo table options");
     out
 }
 
@@ -62,8 +65,11 @@ fn short_list<S: OptionSet>(
     defaults: &S,
     wanted: impl Fn(&RowKind<S>) -> bool,
 ) {
-    out.push_str(&format!("\n{title}:\n\n"));
-    for row in S::rows().iter().filter(|row| wanted(&row.kind)) {
+    let rows: Vec<_> = S::rows().iter().filter(|row| wanted(&row.kind)).collect();
+    if !rows.is_empty() {
+        out.push_str(&format!("\n{title}:\n\n"));
+    }
+    for row in rows {
         out.push_str(&format!("- `{}={}`: {}\n", row.name, row.get(defaults), meaning(row)));
     }
 }

@@ -43,6 +43,7 @@ pub(crate) mod latest;
 pub mod merge_operators;
 pub mod objects;
 mod on_disk;
+mod other_tables;
 pub(crate) mod paths;
 mod presets;
 pub(crate) mod printed;
@@ -51,6 +52,7 @@ pub mod row;
 mod sanitize;
 mod sst_partitioner;
 pub(crate) mod table_filter;
+mod table_rules;
 mod table_values;
 mod task_limiter;
 pub mod text;
@@ -94,6 +96,7 @@ pub use filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 pub(crate) use latest::load_latest;
 pub use latest::load_latest_options;
 pub use merge_operators::{StringAppend, merge_operator_by_name};
+pub use other_tables::{CuckooTableOptions, PlainTableOptions, TableFactory};
 pub use paths::DbPath;
 pub use row::OptionSet;
 pub(crate) use sanitize::{
@@ -109,7 +112,7 @@ pub use pumice_base::checksum::ChecksumType;
 pub use pumice_manifest::CompactionPri;
 pub use pumice_table::{
     CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PinningTier, PrepopulateBlockCache, UserDefinedIndex,
+    PinningTier, PlainEncoding, PrepopulateBlockCache, UserDefinedIndex,
 };
 pub use pumice_wal::WalRecoveryMode;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::{Comparator, SizeLimits};
 
+use super::other_tables::TableFactory;
 use super::paths::DbPath;
 use super::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
 
@@ -95,6 +96,7 @@ impl ColumnFamilyOptions {
     pub(super) fn only_objects(&self) -> Self {
         let mut objects = self.only_components();
         objects.table_factory = self.table_factory.only_components();
+        objects.table_factory.format = TableFactory::default();
         objects.comparator = self.comparator.clone();
         objects.merge_operator.clone_from(&self.merge_operator);
         objects.prefix_extractor.clone_from(&self.prefix_extractor);

@@ -8,11 +8,13 @@
 use std::fmt::Write;
 
 use super::BlockBasedTableOptions;
+use super::other_tables::TableFactory;
 use super::row::OptionSet;
 use crate::options::ColumnFamilyOptions;
 
 /// Options whose values are names in texts and numbers in the log: the names from 0 on.
 const NUMBERED: &[(&str, &[&str])] = &[
+    ("encoding_type", &["kPlain", "kPrefix"]),
     ("checksum", &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]),
     ("data_block_index_type", &["kDataBlockBinarySearch", "kDataBlockBinaryAndHash"]),
     (
@@ -40,8 +42,16 @@ const CODECS: &[(&str, bool)] = &[
 
 /// The options of tables, a line each.
 pub(crate) fn table_options(options: &BlockBasedTableOptions) -> String {
+    match &options.format {
+        TableFactory::BlockBased => lines(options),
+        TableFactory::Plain(plain) => lines(plain),
+        TableFactory::Cuckoo(cuckoo) => lines(cuckoo),
+    }
+}
+
+fn lines<S: OptionSet>(options: &S) -> String {
     let mut text = String::new();
-    for row in BlockBasedTableOptions::rows() {
+    for row in S::rows() {
         let value = printed(row.name, &row.get(options));
         writeln!(text, "  {}: {value}", row.name).expect("a string takes all");
     }

@@ -368,10 +368,9 @@ macro_rules! option_table {
         /// their text form is a name.
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
-                use $crate::options::objects::OptionObject;
                 use $crate::options::value::OptionValue;
                 $( OptionValue::same(&self.$field, &other.$field) && )+
-                $( OptionObject::same(&self.$cfield, &other.$cfield) && )*
+                $( $crate::options::objects::OptionObject::same(&self.$cfield, &other.$cfield) && )*
                 self.hints == other.hints
             }
         }
@@ -379,7 +378,6 @@ macro_rules! option_table {
         /// All settings as text, objects by name or address.
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                use $crate::options::objects::OptionObject;
                 use $crate::options::value::OptionValue;
                 f.debug_struct(stringify!($name))
                     $( .field(
@@ -388,7 +386,10 @@ macro_rules! option_table {
                     ) )+
                     $( .field(
                         stringify!($cfield),
-                        &format_args!("{}", OptionObject::describe(&self.$cfield)),
+                        &format_args!(
+                            "{}",
+                            $crate::options::objects::OptionObject::describe(&self.$cfield)
+                        ),
                     ) )*
                     .field("hints", &self.hints)
                     .finish()
@@ -397,6 +398,7 @@ macro_rules! option_table {
 
         impl $name {
             /// Default settings with these objects.
+            #[allow(dead_code)] // Not every table has objects.
             pub(super) fn only_components(&self) -> Self {
                 $name {
                     $( $cfield: self.$cfield.clone(), )*

@@ -7,7 +7,6 @@
 use pumice_base::key::{U64_TS_LEN, U64_TS_SUFFIX};
 use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
-use pumice_compress::CompressionType;
 use pumice_env::Temperature;
 use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
@@ -20,6 +19,7 @@ use super::db_options::DbOptions;
 use super::enums::{BackgroundPolicy, CompactionStyle};
 use super::fifo::{check_temperatures, derives_merge_bytes};
 use super::row::{OptionSet, check_all};
+use super::table_rules::{check_format, check_table};
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
 pub(crate) const DELAYED_WRITE_RATE: u64 = 16 << 20;
@@ -274,6 +274,10 @@ impl ColumnFamilyOptions {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
+        if !o.table_factory.format.is_block_based() {
+            // They hold no range deletions.
+            o.min_tombstones_for_range_conversion = 0;
+        }
         o.table_factory.sanitize();
         if !o.table_factory.no_block_cache {
             let cache = || BlockCache::new(CacheOptions::new(BLOCK_CACHE_BYTES));
@@ -284,8 +288,9 @@ impl ColumnFamilyOptions {
 
     /// Derives the ages at which files are compacted.
     fn sanitize_ages(&mut self) {
+        let blocks = self.table_factory.format.is_block_based();
         if self.ttl == UNSET_SECONDS {
-            self.ttl = DERIVED_AGE_SECONDS;
+            self.ttl = if blocks { DERIVED_AGE_SECONDS } else { 0 };
         }
         if self.periodic_compaction_seconds == UNSET_SECONDS {
             // Compaction filters should see all data from time to time. FIFO compaction never uses
@@ -295,7 +300,7 @@ impl ColumnFamilyOptions {
                 CompactionStyle::Fifo => false,
                 _ => self.has_filter(),
             };
-            self.periodic_compaction_seconds = if asks { DERIVED_AGE_SECONDS } else { 0 };
+            self.periodic_compaction_seconds = if asks && blocks { DERIVED_AGE_SECONDS } else { 0 };
         }
         if self.compaction_style == CompactionStyle::Universal && self.ttl > 0 {
             // There is no level to move old data to, so both rewrite it.
@@ -323,6 +328,7 @@ impl BlockBasedTableOptions {
 pub(crate) fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_all(options)?;
     check_all(&options.table_factory)?;
+    check_format(options)?;
     let mut table = options.table_factory.clone();
     table.sanitize();
     check_table(options, &table)?;
@@ -553,47 +559,4 @@ fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The rules between options of tables, in RocksDB's order and words.
-fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) -> Result<()> {
-    let refuse = |why: &str| Err(Error::invalid_argument(why));
-    if table.index_type == IndexType::HashSearch && options.prefix_extractor.is_none() {
-        return refuse(
-            "Hash index is specified for block-based table, but prefix_extractor is not given",
-        );
-    }
-    if table.no_block_cache && table.cache_index_and_filter_blocks {
-        return refuse("Enable cache_index_and_filter_blocks, , but block cache is disabled");
-    }
-    if table.no_block_cache && table.pin_l0_filter_and_index_blocks_in_cache {
-        return refuse(
-            "Enable pin_l0_filter_and_index_blocks_in_cache, , but block cache is disabled",
-        );
-    }
-    if table.no_block_cache && table.block_cache.is_some() {
-        return refuse("no_block_cache is set, but block_cache is not empty");
-    }
-    if table.block_align {
-        let always = options.compression_manager.is_some_and(|m| m.always_compresses());
-        let packs = |kind: &CompressionType| always || kind.is_codec();
-        if packs(&options.compression) {
-            return refuse("Enable block_align, but compression enabled");
-        }
-        if packs(&options.bottommost_compression) {
-            return refuse("Enable block_align, but bottommost_compression enabled");
-        }
-        if options.compression_per_level.iter().any(packs) {
-            return refuse("Enable block_align, but compression_per_level enabled");
-        }
-    }
-    if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
-        && table.data_block_hash_table_util_ratio <= 0.0
-    {
-        return refuse(
-            "data_block_hash_table_util_ratio should be greater than 0 when \
-             data_block_index_type is set to kDataBlockBinaryAndHash",
-        );
-    }
-    table.check_user_defined_index(options)
 }

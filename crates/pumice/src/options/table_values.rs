@@ -8,7 +8,7 @@ use pumice_cache::ChargedRole;
 use pumice_manifest::CompactionPri;
 use pumice_table::{
     CacheUsageOptions, Charged, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PinningTier, PrepopulateBlockCache, UserDefinedIndex,
+    PinningTier, PlainEncoding, PrepopulateBlockCache, UserDefinedIndex,
 };
 
 use super::component_values::{NULL, object_id};
@@ -51,6 +51,13 @@ named_members! {
         OldestSmallestSeqFirst = "kOldestSmallestSeqFirst",
         MinOverlappingRatio = "kMinOverlappingRatio",
         RoundRobin = "kRoundRobin",
+    }
+}
+
+named_members! {
+    PlainEncoding {
+        Plain = "kPlain",
+        Prefix = "kPrefix",
     }
 }
 

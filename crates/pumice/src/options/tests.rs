@@ -66,6 +66,8 @@ fn tables_are_sound() {
     table_is_sound::<DbOptions>();
     table_is_sound::<ColumnFamilyOptions>();
     table_is_sound::<BlockBasedTableOptions>();
+    table_is_sound::<PlainTableOptions>();
+    table_is_sound::<CuckooTableOptions>();
     for row in DbOptions::rows() {
         assert!(ColumnFamilyOptions::row(row.name).is_none(), "{} is in two tables", row.name);
     }
@@ -362,7 +364,9 @@ fn refusals_name_the_option() {
         ("wal_recovery_mode", "foo", ErrorKind::InvalidArgument),
         ("merge_operator", "foo", ErrorKind::NotSupported),
         ("comparator", "foo", ErrorKind::NotSupported),
-        ("table_factory", "PlainTable", ErrorKind::NotSupported),
+        ("table_factory", "AdaptiveTable", ErrorKind::NotSupported),
+        ("table_factory", "{id=CuckooTable;user_key_len=8}", ErrorKind::InvalidArgument),
+        ("table_factory", "{user_key_len=8}", ErrorKind::InvalidArgument),
         ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
         ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
         ("table_factory", "{index_type=kThreeLevel}", ErrorKind::InvalidArgument),

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: plain functions.
 
-use pumice_base::{Comparator, Error, Result, UserKey, ValueType};
+use pumice_base::{Error, Result, UserKey, ValueType};
 
 use crate::commit::batch::{BatchRecord, WriteBatch};
 use crate::state::CfMap;
@@ -48,7 +48,7 @@ pub(crate) fn check_batch(
                 return Err(Error::not_supported("Provide a merge_operator when opening DB"));
             }
             ValueType::RangeDeletion => {
-                check_range(cf.comparator(), key, value)?;
+                check_range(cf, key, value)?;
                 found.range_deletions = true;
             }
             other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
@@ -76,9 +76,14 @@ fn check_timed<'c>(
     Ok(())
 }
 
-/// A range must not end before it begins.
-pub(crate) fn check_range(comparator: &Comparator, begin: &[u8], end: &[u8]) -> Result<()> {
-    if comparator.compare_without_timestamp(UserKey::new(begin), UserKey::new(end)).is_gt() {
+/// A range must not end before it begins, and tables without blocks cannot hold any.
+pub(crate) fn check_range(cf: &CfData, begin: &[u8], end: &[u8]) -> Result<()> {
+    if !cf.options().table_factory.format.is_block_based() {
+        let text = format!("CF {} reports it does not support DeleteRange", cf.name);
+        return Err(Error::not_supported(text));
+    }
+    let (begin, end) = (UserKey::new(begin), UserKey::new(end));
+    if cf.comparator().compare_without_timestamp(begin, end).is_gt() {
         return Err(Error::invalid_argument("end key comes before start key"));
     }
     Ok(())

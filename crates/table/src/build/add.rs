@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use pumice_base::key::{InternalKey, TRAILER_LEN, UserKey, unpack};
 use pumice_base::{Comparator, Error, Result, SizeLimits, ValueType};
 
-use crate::build::TableBuilder;
+use crate::build::BlockBasedTableBuilder;
 use crate::build::block_builder::{BLOCK_FOOTER_LEN, MAX_ENTRY_OVERHEAD};
 use crate::handle::BLOCK_TRAILER_LEN;
 use crate::options::{IndexType, TableOptions};
@@ -221,7 +221,7 @@ impl EntryTotals {
     }
 }
 
-impl TableBuilder {
+impl BlockBasedTableBuilder {
     /// Adds an entry. Point entries come in internal-key order; range tombstones (value = end
     /// key) may come at any time. May suspend, once per block.
     ///

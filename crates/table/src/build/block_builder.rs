@@ -284,6 +284,11 @@ impl MetaBlockBuilder {
         }
     }
 
+    /// Bytes of the block if it ended now.
+    pub fn estimated_bytes(&self) -> usize {
+        self.block.estimated_bytes()
+    }
+
     /// Appends an entry whose key sorts after the last one.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let now = self.block.estimated_bytes();

@@ -35,7 +35,7 @@ mod sampling;
 mod setup;
 mod sizes;
 mod stats;
-mod tail;
+pub(crate) mod tail;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub use stats::BuildStats;
 const META_BYTES: u64 = (2 << 10) + (1 << 10) + FOOTER_LEN as u64;
 
 /// Builds one table.
-pub struct TableBuilder {
+pub struct BlockBasedTableBuilder {
     context: TableBuildContext,
     /// For messages.
     path: PathBuf,
@@ -104,7 +104,7 @@ pub struct TableBuilder {
     stats: BuildStats,
 }
 
-impl TableBuilder {
+impl BlockBasedTableBuilder {
     /// A builder that writes to `writer`, an empty file.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl TableBuilder {
         );
         let chooser = Chooser::new(&context, codec.kind);
         let serial = Serial::new(sink(&context, writer)?, codec, chooser)?;
-        Ok(TableBuilder {
+        Ok(BlockBasedTableBuilder {
             path,
             keys: BlockKeys::with_timestamps(context.comparator.user.timestamp_size()),
             data,
@@ -228,7 +228,7 @@ impl TableBuilder {
         self.num_entries() == 0
     }
 
-    /// Bytes of the file; before `finish`, as [`TableBuilder::estimated_file_size`].
+    /// Bytes of the file; before `finish`, as `estimated_file_size`.
     #[inline]
     pub fn file_size(&self) -> u64 {
         if self.finished { self.file_bytes } else { self.estimated_file_size() }
@@ -244,7 +244,7 @@ impl TableBuilder {
         }
     }
 
-    /// The part of [`TableBuilder::estimated_file_size`] that is data blocks. Before `finish`.
+    /// The part of `estimated_file_size` that is data blocks. Before `finish`.
     #[inline]
     pub fn estimated_data_size(&self) -> u64 {
         self.sizes.data() + self.data.estimated_bytes() as u64

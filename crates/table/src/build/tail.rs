@@ -6,7 +6,7 @@
 use pumice_base::{Error, InternalKey, Result};
 use pumice_compress::{CompressionManager, CompressionType};
 
-use crate::build::TableBuilder;
+use crate::build::BlockBasedTableBuilder;
 use crate::build::block_builder::MetaBlockBuilder;
 use crate::build::index_builder::IndexBuilder;
 use crate::build::pipeline::prepopulate::MetaBlocks;
@@ -16,14 +16,18 @@ use crate::{metaindex, properties};
 
 /// The entries of a metaindex block, kept sorted by name.
 #[derive(Default)]
-struct MetaHandles(std::collections::BTreeMap<&'static str, BlockHandle>);
+pub(crate) struct MetaHandles(std::collections::BTreeMap<&'static str, BlockHandle>);
 
 impl MetaHandles {
-    fn add(&mut self, name: &'static str, handle: BlockHandle) {
+    pub fn add(&mut self, name: &'static str, handle: BlockHandle) {
         self.0.insert(name, handle);
     }
 
-    fn finish(&self, bytes_max: usize) -> Result<Vec<u8>> {
+    /// The block.
+    ///
+    /// # Errors
+    /// NotSupported if it would be larger than that.
+    pub fn finish(&self, bytes_max: usize) -> Result<Vec<u8>> {
         let mut block = MetaBlockBuilder::new(1, bytes_max);
         let mut value = Vec::new();
         for (name, handle) in &self.0 {
@@ -35,7 +39,7 @@ impl MetaHandles {
     }
 }
 
-impl TableBuilder {
+impl BlockBasedTableBuilder {
     /// Writes what follows the data blocks, all of which must be written already.
     pub(super) fn write_tail(&mut self) -> Result<()> {
         let offset = self.pipeline.out()?.offset;

@@ -13,6 +13,7 @@ use pumice_base::extension::SliceTransform;
 use pumice_env::IoPriority;
 use pumice_port::sync::Mutex;
 
+use crate::footer::OtherFormat;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, UserDefinedIndex};
 use crate::read::cached_block::PinnedBlock;
@@ -71,6 +72,18 @@ impl Default for TableReadContext {
             max_file_size_for_l0_meta_pin: u64::MAX,
         }
     }
+}
+
+/// The file that the image of a table was made from.
+pub(crate) struct Origin {
+    pub format: OtherFormat,
+    pub file_bytes: u64,
+    /// Where in that file its properties are.
+    pub properties_at: u64,
+    /// Bytes that the image holds.
+    pub memory: usize,
+    /// Bytes after the data blocks of the image.
+    pub tail_bytes: u64,
 }
 
 /// How a read of a table behaves.

@@ -36,6 +36,7 @@ impl Table {
     /// Offset after the last data block.
     fn data_end(&self) -> u64 {
         match self.properties.data_size {
+            _ if self.other_format.is_some() => self.footer.metaindex.offset,
             0 => self.footer.metaindex.offset.min(self.file.len),
             size => size.min(self.file.len),
         }
@@ -58,6 +59,7 @@ impl Table {
         let trie = self.trie.as_ref().map_or(0, |trie| trie.memory_bytes());
         let dictionary = self.file.dictionary.as_ref().map_or(0, |d| d.memory_bytes());
         let properties = self.properties.heap_bytes();
-        size_of::<Self>() + properties + index + trie + filter + tombstones + dictionary
+        let rest = trie + tombstones + dictionary + self.image_memory;
+        size_of::<Self>() + properties + index + filter + rest
     }
 }

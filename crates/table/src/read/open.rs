@@ -25,7 +25,7 @@ use crate::properties::{self, TableProperties};
 use crate::read::block::{Block, Expanded, GlobalSeqno, KeyForm};
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
-use crate::read::context::{TableReadContext, TableReadOptions};
+use crate::read::context::{Origin, TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::{TableFile, Tail};
 use crate::read::index::IndexEncoding;
@@ -74,6 +74,8 @@ impl Pins {
 
 /// A table being opened.
 struct Opener {
+    /// What the file was made from, if it is an image.
+    origin: Option<Origin>,
     context: TableReadContext,
     file: TableFile,
     tail: Tail,
@@ -82,12 +84,11 @@ struct Opener {
 }
 
 impl Table {
-    /// Opens the table in `file`, which has `file_size` bytes.
+    /// Opens the block-based table in `file`, which has `file_size` bytes.
     ///
     /// # Errors
-    /// Corruption, naming file and offset; `NotSupported` for tables of other kinds;
-    /// `InvalidArgument` for tables in another key order; I/O errors.
-    pub fn open(
+    /// As [`Table::open`]; `NotSupported` for tables of other kinds.
+    pub(crate) fn open_blocks(
         context: TableReadContext,
         file: Arc<dyn RandomAccessFile>,
         file_size: u64,
@@ -96,12 +97,27 @@ impl Table {
         opener.finish()
     }
 
-    /// The properties of the table in `file`, which has `file_size` bytes; nothing that depends on
-    /// its key order is read.
+    /// Opens a table of another format by its image.
     ///
     /// # Errors
     /// As [`Table::open`].
-    pub fn read_properties(
+    pub(crate) fn open_image(
+        mut context: TableReadContext,
+        image: Arc<dyn RandomAccessFile>,
+        origin: Origin,
+    ) -> Result<Arc<Table>> {
+        context.tail_size = origin.tail_bytes;
+        let bytes = image.len();
+        let mut opener = Opener::start(context, image, bytes)?;
+        opener.origin = Some(origin);
+        opener.finish()
+    }
+
+    /// [`Table::read_properties`] of a block-based table.
+    ///
+    /// # Errors
+    /// As [`Table::open_blocks`].
+    pub(crate) fn read_properties_of_blocks(
         file: Arc<dyn RandomAccessFile>,
         file_size: u64,
     ) -> Result<TableProperties> {
@@ -169,7 +185,7 @@ impl Opener {
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;
         let meta = MetaIndex::decode(contents)
             .map_err(|what| file.bad_block(footer.metaindex, BlockKind::MetaIndex, what))?;
-        Ok(Opener { context, file, tail, footer, meta })
+        Ok(Opener { origin: None, context, file, tail, footer, meta })
     }
 
     fn finish(mut self) -> Result<Arc<Table>> {
@@ -184,10 +200,8 @@ impl Opener {
         self.read_dictionary(&properties)?;
         let index_type =
             properties.index_type().map_err(|error| error.with_context(self.file.name()))?;
-        let index_handle =
-            self.footer.index.or(self.meta.index).ok_or_else(|| {
-                Error::corruption(format!("no index block in {}", self.file.name()))
-            })?;
+        let missing = || Error::corruption(format!("no index block in {}", self.file.name()));
+        let index_handle = self.footer.index.or(self.meta.index).ok_or_else(missing)?;
         let options = &self.context.options;
         let cache: Option<Arc<BlockCache>> =
             options.block_cache.clone().filter(|_| !options.no_block_cache);
@@ -221,6 +235,9 @@ impl Opener {
             footer: self.footer,
             file_number: self.context.file_number,
             global: GlobalSeqno::new(global),
+            file_bytes: self.origin.as_ref().map_or(self.file.len, |origin| origin.file_bytes),
+            other_format: self.origin.as_ref().map(|origin| origin.format),
+            image_memory: self.origin.as_ref().map_or(0, |origin| origin.memory),
             file: self.file,
             properties,
             cache,
@@ -258,7 +275,8 @@ impl Opener {
             let raw = contents.len() as u64 == handle.size;
             let (mut properties, at) = decode_properties(contents).map_err(|e| bad(&e))?;
             if let Some(at) = at.filter(|_| raw) {
-                properties.global_seqno_offset = handle.offset + at as u64;
+                let block = self.origin.as_ref().map_or(handle.offset, |o| o.properties_at);
+                properties.global_seqno_offset = block + at as u64;
             }
             return Ok(properties);
         }

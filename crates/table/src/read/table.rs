@@ -16,11 +16,11 @@ use pumice_base::hash::hash64;
 use pumice_base::key::{InternalKey, ParsedInternalKey, before_versions};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{ErrorKind, InternalKeyComparator, Result, UserKey, ValueType};
+use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, UserKey, ValueType};
 use pumice_cache::Reservation;
 
 use crate::Extractor;
-use crate::footer::Footer;
+use crate::footer::{Footer, OtherFormat, magic_of};
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableOptions;
 use crate::properties::TableProperties;
@@ -81,6 +81,12 @@ pub struct Table {
     pub(crate) comparator: InternalKeyComparator,
     pub(crate) footer: Footer,
     pub(crate) file_number: u64,
+    /// Bytes of the file that `file` is, or is the image of.
+    pub(crate) file_bytes: u64,
+    /// The format of the file, if it is not block-based and `file` is its image.
+    pub(crate) other_format: Option<OtherFormat>,
+    /// Bytes that an image holds.
+    pub(crate) image_memory: usize,
     pub(crate) properties: TableProperties,
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
@@ -147,7 +153,31 @@ impl Table {
 
     /// Bytes of the file.
     pub fn file_size(&self) -> u64 {
-        self.file.len
+        self.file_bytes
+    }
+
+    /// The format of the file, as RocksDB's tools name it.
+    pub fn format_name(&self) -> &'static str {
+        match self.other_format {
+            None => "block-based",
+            Some(OtherFormat::Plain) => "plain table",
+            Some(OtherFormat::Cuckoo) => "cuckoo table",
+        }
+    }
+
+    /// Refuses a file that is not block-based, which RocksDB would not read next to those that are.
+    ///
+    /// # Errors
+    /// Corruption, in RocksDB's words.
+    pub fn check_has_blocks(&self) -> Result<()> {
+        if self.other_format.is_none() {
+            return Ok(());
+        }
+        let (expected, found) = (magic_of(None), magic_of(self.other_format));
+        Err(Error::corruption(format!(
+            "Bad table magic number: expected {expected}, found {found} in {}",
+            self.file.name()
+        )))
     }
 
     /// The key order.

@@ -15,6 +15,7 @@ mod identical;
 mod index_kinds;
 mod managers;
 mod model;
+mod other_formats;
 mod parallel;
 mod passing;
 mod prefix;

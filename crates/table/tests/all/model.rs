@@ -16,11 +16,11 @@ use pumice_table::{
     TableReadOptions, UserDefinedIndex,
 };
 
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Random entries in order: user keys with long common prefixes, zeros and keys that are prefixes
 /// of others; up to `versions` versions each.
-fn entries(rng: &mut Rng, cmp: &Comparator, keys: usize, versions: u64) -> Entries {
+pub fn entries(rng: &mut Rng, cmp: &Comparator, keys: usize, versions: u64) -> Entries {
     let icmp = InternalKeyComparator::new(cmp.clone());
     let mut list = Entries::new();
     for _ in 0..keys {
@@ -125,7 +125,7 @@ fn check_position(iter: &TableIter, want: Option<&(Vec<u8>, Vec<u8>)>, what: &st
     }
 }
 
-fn check_iteration(table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
+pub fn check_iteration(table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     let mut iter = table.iter(ro);
     iter.seek_to_first();
     for entry in list {
@@ -141,7 +141,7 @@ fn check_iteration(table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     check_position(&iter, None, "backward");
 }
 
-fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
+pub fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     let cmp = table.comparator().clone();
     let mut iter = table.iter(&TableReadOptions { total_order_seek: true, ..ro.clone() });
     for _ in 0..300 {
@@ -194,7 +194,7 @@ fn random_target(rng: &mut Rng, list: &Entries) -> Vec<u8> {
     seek_key(&user, seq)
 }
 
-fn check_gets(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
+pub fn check_gets(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     let cmp = table.comparator().clone();
     for _ in 0..300 {
         let target = random_target(rng, list);

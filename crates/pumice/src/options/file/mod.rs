@@ -25,9 +25,11 @@
 
 use pumice_base::{Error, ErrorKind, Result, names};
 
+use super::block_based::BlockBasedTableOptions;
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
 use super::on_disk::{self, Concern};
+use super::other_tables::TableFactory;
 use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape_bytes, trim_comment, unescape_bytes};
 
@@ -103,8 +105,13 @@ pub fn options_file_bytes(
     sections.write("DBOptions", None, db);
     for (name, options) in column_families {
         sections.write("CFOptions", Some(name), *options);
-        let title = "TableOptions/BlockBasedTable";
-        sections.write(title, Some(name), &options.table_factory);
+        let table = &options.table_factory;
+        let title = format!("TableOptions/{}", table.format.name());
+        match &table.format {
+            TableFactory::BlockBased => sections.write(&title, Some(name), table),
+            TableFactory::Plain(plain) => sections.write(&title, Some(name), plain),
+            TableFactory::Cuckoo(cuckoo) => sections.write(&title, Some(name), cuckoo),
+        }
     }
     let version = WRITTEN_VERSIONS[sections.since];
     let mut file = format!(
@@ -276,9 +283,12 @@ impl Reader<'_> {
                 Section::Db
             }
             ("CFOptions", Some(name)) => self.open_cf(name)?,
-            ("TableOptions/BlockBasedTable", Some(name)) => self.open_table(&name)?,
-            (title, Some(_)) if title.starts_with("TableOptions") => {
-                return Err(Error::not_supported(format!("Section {title}")));
+            (title, Some(name)) if title.starts_with("TableOptions") => {
+                let format = title.strip_prefix("TableOptions/");
+                if format.and_then(TableFactory::by_name).is_none() {
+                    return Err(Error::not_supported(format!("Section {title}")));
+                }
+                self.open_table(&name, title)?
             }
             _ => return Err(Error::invalid_argument(format!("Unknown section {title}"))),
         };
@@ -300,10 +310,16 @@ impl Reader<'_> {
         Ok(Section::Cf)
     }
 
-    fn open_table(&mut self, name: &str) -> Result<Section> {
-        if self.loaded.column_families.last().is_none_or(|cf| cf.name != name) {
+    fn open_table(&mut self, name: &str, title: &str) -> Result<Section> {
+        let Some(cf) = self.loaded.column_families.last().filter(|cf| cf.name == name) else {
             return Err(Error::invalid_argument(format!(
                 "The TableOptions section of {name} must follow its CFOptions section"
+            )));
+        };
+        let format = cf.options.table_factory.format.name();
+        if title.strip_prefix("TableOptions/") != Some(format) {
+            return Err(Error::invalid_argument(format!(
+                "Section {title} for {name}, whose table_factory is {format}"
             )));
         }
         Ok(Section::Table)
@@ -325,7 +341,7 @@ impl Reader<'_> {
                 None => Err(unknown_option(name)),
             },
             Section::Table => match self.loaded.column_families.last_mut() {
-                Some(cf) => set_saved(&mut cf.options.table_factory, name, value, lenient),
+                Some(cf) => set_table_option(&mut cf.options.table_factory, name, value, lenient),
                 None => Err(unknown_option(name)),
             },
         };
@@ -380,6 +396,20 @@ fn is_newer(version: &str) -> bool {
     match (parts.next().flatten(), parts.next().flatten()) {
         (Some(major), minor) => (major, minor.unwrap_or(0)) > KNOWN_VERSION,
         _ => false,
+    }
+}
+
+/// [`set_saved`] of the format that the tables have.
+fn set_table_option(
+    table: &mut BlockBasedTableOptions,
+    name: &str,
+    value: &str,
+    lenient: bool,
+) -> Result<Vec<String>> {
+    match &mut table.format {
+        TableFactory::BlockBased => set_saved(table, name, value, lenient),
+        TableFactory::Plain(plain) => set_saved(plain, name, value, lenient),
+        TableFactory::Cuckoo(cuckoo) => set_saved(cuckoo, name, value, lenient),
     }
 }
 

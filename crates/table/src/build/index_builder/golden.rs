@@ -16,7 +16,7 @@ use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
 use pumice_peer::{Db, Options, Peer, WriteOptions, WriteSettings};
 
 use super::*;
-use crate::build::TableBuilder;
+use crate::build::BlockBasedTableBuilder;
 use crate::build::block_keys::BlockKeys;
 use crate::build::setup;
 use crate::data_block_hash::DataBlockHash;
@@ -134,7 +134,7 @@ impl Case {
         let path = Path::new("/t.sst");
         let file = fs.create(path, &FileOptions::default()).unwrap();
         let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
-        let mut builder = TableBuilder::new(self.context.clone(), writer).unwrap();
+        let mut builder = BlockBasedTableBuilder::new(self.context.clone(), writer).unwrap();
         let mut iter = table.iter(&TableReadOptions::default());
         InternalIterator::seek_to_first(&mut iter);
         while iter.valid() {

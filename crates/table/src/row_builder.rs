@@ -1,0 +1,294 @@
+//! Builds tables of rows without blocks: what the formats `plain` and `cuckoo` have in common.
+//!
+//! ```text
+//! rows ‖ blocks of the format ‖ properties ‖ metaindex ‖ footer
+//! ```
+//!
+//! Thread safety: one owner. Invariant: after a failed `add` or `finish` every later call fails.
+
+use std::path::PathBuf;
+
+use pumice_base::file_checksum::FileChecksum;
+use pumice_base::key::{InternalKey, ValueType, parse_internal_key, unpack};
+use pumice_base::{Error, InternalKeyComparator, Result, SizeLimits};
+use pumice_env::BufferedWriter;
+
+use crate::build::BuildStats;
+use crate::build::block_builder::MetaBlockBuilder;
+use crate::build::context::TableBuildContext;
+use crate::build::tail::MetaHandles;
+use crate::footer::{OtherFooter, OtherFormat};
+use crate::handle::BlockHandle;
+use crate::metaindex;
+use crate::properties::TableProperties;
+
+/// Room for properties, metaindex and footer of a format without blocks.
+const META_BYTES: u64 = 3 << 10;
+
+/// How a format other than block-based stores rows.
+pub(crate) trait RowFormat: Send {
+    fn format(&self) -> OtherFormat;
+    /// Notes what is known before the first row.
+    fn describe(&self, properties: &mut TableProperties);
+    /// Takes the next row, which is in order.
+    ///
+    /// # Errors
+    /// What the format cannot hold; I/O errors.
+    fn add(&mut self, out: &mut FileOutput, ikey: &[u8], value: &[u8]) -> Result<()>;
+    /// Writes all rows that are not written, calls [`FileOutput::end_data`], and writes blocks.
+    ///
+    /// # Errors
+    /// As `add`.
+    fn finish(&mut self, out: &mut FileOutput) -> Result<()>;
+    /// Approximate bytes of the rows so far in the file.
+    fn estimated_bytes(&self, out: &FileOutput) -> u64;
+}
+
+/// The file of a table of another format, and its properties.
+pub(crate) struct FileOutput {
+    writer: BufferedWriter,
+    properties: TableProperties,
+    handles: MetaHandles,
+}
+
+impl FileOutput {
+    /// Bytes so far.
+    pub fn len(&self) -> u64 {
+        self.writer.len()
+    }
+
+    pub fn properties_mut(&mut self) -> &mut TableProperties {
+        &mut self.properties
+    }
+
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.writer.append(bytes)
+    }
+
+    /// All rows are written.
+    pub fn end_data(&mut self) {
+        self.properties.data_size = self.len();
+    }
+
+    /// Appends a block of that name. Blocks of these formats have no trailers.
+    pub fn add_block(&mut self, name: &'static str, block: &[u8]) -> Result<()> {
+        let handle = self.append_block(block)?;
+        self.handles.add(name, handle);
+        Ok(())
+    }
+
+    fn append_block(&mut self, block: &[u8]) -> Result<BlockHandle> {
+        let handle = BlockHandle::new(self.len(), block.len() as u64);
+        self.append(block)?;
+        Ok(handle)
+    }
+
+    /// Writes properties, metaindex and footer.
+    fn end(&mut self, format: OtherFormat) -> Result<()> {
+        let bytes_max = SizeLimits::FORMAT.block_bytes();
+        let mut block = MetaBlockBuilder::new(u32::MAX, bytes_max);
+        for (name, value) in self.properties.encode() {
+            block.add(&name, &value);
+        }
+        self.add_block(metaindex::PROPERTIES, &block.finish("properties")?)?;
+        let block = self.handles.finish(bytes_max)?;
+        let metaindex = self.append_block(&block)?;
+        self.append(&OtherFooter { format, metaindex }.encode())?;
+        self.writer.flush()
+    }
+}
+
+/// Builds a table of another format than block-based.
+pub struct RowTableBuilder {
+    rows: Box<dyn RowFormat>,
+    out: FileOutput,
+    comparator: InternalKeyComparator,
+    path: PathBuf,
+    /// The internal key of the last row.
+    last_key: Vec<u8>,
+    /// Smallest and largest trailer.
+    trailers: (u64, u64),
+    /// The error of an earlier call.
+    failed: Option<Error>,
+    finished: bool,
+    file_bytes: u64,
+    file_checksum: Option<FileChecksum>,
+    stats: BuildStats,
+}
+
+impl RowTableBuilder {
+    pub(crate) fn new(
+        rows: Box<dyn RowFormat>,
+        context: &TableBuildContext,
+        writer: BufferedWriter,
+    ) -> Self {
+        let mut properties = initial_properties(context);
+        rows.describe(&mut properties);
+        RowTableBuilder {
+            rows,
+            path: writer.path().to_path_buf(),
+            out: FileOutput { writer, properties, handles: MetaHandles::default() },
+            comparator: context.comparator.clone(),
+            last_key: Vec::new(),
+            trailers: (u64::MAX, 0),
+            failed: None,
+            finished: false,
+            file_bytes: 0,
+            file_checksum: None,
+            stats: BuildStats::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!self.finished, "add after finish");
+        self.check()?;
+        let added = self.add_row(ikey, value);
+        self.keep(added)
+    }
+
+    fn add_row(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let key = parse_internal_key(ikey)?;
+        if key.value_type == ValueType::RangeDeletion {
+            return Err(Error::not_supported("Range deletion unsupported"));
+        }
+        let (last, next) = (self.last_key.as_slice(), InternalKey::new(ikey));
+        if !last.is_empty() && self.comparator.compare(InternalKey::new(last), next).is_ge() {
+            return Err(Error::corruption(format!(
+                "Keys must be added in strict ascending order: {ikey:02x?} after {last:02x?} in {}",
+                self.path.display()
+            )));
+        }
+        self.rows.add(&mut self.out, ikey, value)?;
+        let trailer = next.trailer();
+        self.trailers = (self.trailers.0.min(trailer), self.trailers.1.max(trailer));
+        self.last_key.clear();
+        self.last_key.extend_from_slice(ikey);
+        let properties = &mut self.out.properties;
+        properties.num_entries += 1;
+        properties.raw_key_size += ikey.len() as u64;
+        let deletes = matches!(
+            key.value_type,
+            ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
+        );
+        properties.num_deletions += u64::from(deletes);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn keep(&mut self, done: Result<()>) -> Result<()> {
+        self.failed = done.as_ref().err().cloned();
+        done
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        assert!(!self.finished, "a table is finished once");
+        self.check()?;
+        let finished = self.write_tail();
+        self.keep(finished)?;
+        self.file_bytes = self.out.len();
+        self.file_checksum = self.out.writer.end_checksum();
+        self.finished = true;
+        Ok(())
+    }
+
+    fn write_tail(&mut self) -> Result<()> {
+        if let Some((smallest, largest)) = self.seqno_bounds() {
+            self.out.properties.key_smallest_seqno = smallest;
+            self.out.properties.key_largest_seqno = largest;
+        }
+        self.rows.finish(&mut self.out)?;
+        self.out.end(self.rows.format())
+    }
+
+    pub(crate) fn finish_file(&mut self, sync: bool, use_fsync: bool) -> Result<()> {
+        if !self.finished {
+            self.finish()?;
+        }
+        let writer = &mut self.out.writer;
+        if sync { writer.sync_and_close(use_fsync) } else { writer.close() }
+    }
+
+    pub(crate) fn abandon(mut self) -> Result<()> {
+        self.out.writer.close()
+    }
+
+    pub(crate) fn collect_property(&mut self, name: &str, value: &[u8]) {
+        self.out.properties.collect(name, value);
+    }
+
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.out.properties.num_entries
+    }
+
+    pub(crate) fn file_size(&self) -> u64 {
+        self.estimated_file_size()
+    }
+
+    pub(crate) fn estimated_file_size(&self) -> u64 {
+        if self.finished { self.file_bytes } else { self.estimated_data_size() }
+    }
+
+    pub(crate) fn estimated_data_size(&self) -> u64 {
+        self.rows.estimated_bytes(&self.out)
+    }
+
+    pub(crate) fn estimated_tail_size(&self) -> u64 {
+        META_BYTES
+    }
+
+    pub(crate) fn properties(&self) -> &TableProperties {
+        &self.out.properties
+    }
+
+    pub(crate) fn stats(&self) -> &BuildStats {
+        &self.stats
+    }
+
+    pub(crate) fn tail_size(&self) -> u64 {
+        self.file_bytes - self.out.properties.data_size
+    }
+
+    pub(crate) fn seqno_bounds(&self) -> Option<(u64, u64)> {
+        let (smallest, largest) = self.trailers;
+        (self.num_entries() > 0).then(|| (unpack(smallest).0, unpack(largest).0))
+    }
+
+    pub(crate) fn last_key(&self) -> &[u8] {
+        if self.finished { &[] } else { &self.last_key }
+    }
+
+    pub(crate) fn file_checksum(&self) -> Option<&FileChecksum> {
+        self.file_checksum.as_ref()
+    }
+}
+
+/// Facts known before the first row. Nothing here says how block-based tables are read.
+fn initial_properties(context: &TableBuildContext) -> TableProperties {
+    let or_null = |name: Option<String>| name.unwrap_or_else(|| "nullptr".to_string());
+    let order = || context.comparator.user.name().to_string();
+    let mut properties = TableProperties {
+        column_family_id: u64::from(context.column_family_id),
+        column_family_name: context.column_family_name.clone(),
+        comparator: context.stripped_of.clone().unwrap_or_else(order),
+        user_timestamps_persisted: u64::from(context.stripped_of.is_none()),
+        creation_time: context.oldest_ancestor_time,
+        oldest_key_time: context.oldest_key_time,
+        newest_key_time: context.newest_key_time,
+        file_creation_time: context.file_creation_time,
+        original_file_number: context.original_file_number,
+        db_id: context.db_id.clone(),
+        db_session_id: context.db_session_id.clone(),
+        db_host_id: context.db_host_id.clone(),
+        merge_operator: or_null(context.merge_operator_name.clone()),
+        prefix_extractor: or_null(context.prefix_extractor.as_ref().map(|e| e.name())),
+        property_collectors: format!("[{}]", context.property_collectors.join(",")),
+        ..Default::default()
+    };
+    for (name, value) in &context.user_collected {
+        properties.collect(name, value);
+    }
+    properties
+}

@@ -15,9 +15,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
+use pumice_base::key::append_internal_key;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, FileNumber, InternalIterator, InternalKey, Result, SequenceNumber};
+use pumice_base::{
+    Error, FileNumber, InternalIterator, InternalKey, Result, SequenceNumber, ValueType,
+};
 use pumice_env::filename::TableDirs;
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::edit::BlobFileAddition;
@@ -31,6 +34,7 @@ use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
 use crate::read::guarded::memtable_source;
 use crate::read::merging_iterator::MergingIterator;
+use crate::read::value::plain;
 use crate::stats::listener::TableFileCreationReason;
 use crate::stats::thread_status::{JobNote, JobTraffic, ThreadStage};
 use crate::table_output::blob_output::{BlobOutput, BlobSpec};
@@ -185,6 +189,23 @@ pub(crate) fn write_level0(
 /// Entries between two reports of what was written.
 const ENTRIES_PER_NOTE: u32 = 1024;
 
+/// What RocksDB's TimedPut wrote has a time after its value, where tables have a sequence number.
+/// It becomes an ordinary value, as RocksDB's does if no sample is as old; `key` keeps its key. One
+/// that is malformed stays as it is, for readers to find.
+fn without_time<'a>(
+    (ikey, value): (InternalKey<'a>, &'a [u8]),
+    key: &'a mut Vec<u8>,
+) -> (InternalKey<'a>, &'a [u8]) {
+    let (sequence, tag) = ikey.sequence_and_type();
+    if tag != ValueType::ValuePreferredSeqno as u8 {
+        return (ikey, value);
+    }
+    let Ok(value) = plain(tag, value) else { return (ikey, value) };
+    key.clear();
+    append_internal_key(key, ikey.user_key(), sequence, ValueType::Value as u8);
+    (InternalKey::new(key), value)
+}
+
 /// Adds all `entries` to `output`; large values go to `blobs` if there are some. Returns what
 /// counts the rest of the writes.
 fn write_entries<I: InternalIterator>(
@@ -198,8 +219,10 @@ fn write_entries<I: InternalIterator>(
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));
     let mut until_note = ENTRIES_PER_NOTE;
+    let mut untimed = Vec::new();
     while entries.valid() {
         let entry = (InternalKey::new(entries.key()), entries.value());
+        let entry = without_time(entry, &mut untimed);
         let (key, value) = match blobs {
             None => entry,
             Some(blobs) => blobs.place(entry.0, entry.1)?,

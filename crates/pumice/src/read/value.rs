@@ -134,6 +134,13 @@ pub(crate) fn plain(tag: u8, stored: &[u8]) -> Result<&[u8]> {
 /// Of the preferred sequence number after a value.
 const SEQUENCE_BYTES: usize = 8;
 
+/// The number after a value that RocksDB's TimedPut wrote: when it was written, or in a table the
+/// newest sequence number of that time. None of other entries.
+pub(crate) fn timed_number(value_type: ValueType, stored: &[u8]) -> Option<u64> {
+    let (_, number) = stored.split_last_chunk::<SEQUENCE_BYTES>()?;
+    (value_type == ValueType::ValuePreferredSeqno).then(|| u64::from_le_bytes(*number))
+}
+
 /// The stored value is an entity: [`plain`] gives its default column.
 #[inline]
 pub(crate) fn is_entity(tag: u8) -> bool {

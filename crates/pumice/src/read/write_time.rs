@@ -6,7 +6,8 @@
 //! be younger than what the cursor sees. The super version knows the times of what is in memtables,
 //! each table those of its own entries (`SeqnoToTimeMapping`).
 //!
-//! Thread safety: as point reads. Reads of tables may suspend. What it does not do: read values.
+//! Thread safety: as point reads. Reads of tables may suspend. What it does not do: read
+//! blobs.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use pumice_manifest::FileMetaData;
 use pumice_table::{PinnedBlock, SeqnoToTimeMapping, TableReadOptions};
 
 use crate::read::range_del::inside_file;
-use crate::read::value::EntryKind;
+use crate::read::value::{EntryKind, timed_number};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
@@ -39,24 +40,28 @@ impl Search {
     }
 
     /// Meets the next older record; true if a still older one may belong to the value.
-    fn meet(
-        &mut self,
-        sequence: SequenceNumber,
-        kind: EntryKind,
-        times: Option<&SeqnoToTimeMapping>,
-    ) -> bool {
+    fn meet(&mut self, sequence: SequenceNumber, kind: EntryKind, time: Option<u64>) -> bool {
         if sequence < self.floor || matches!(kind, EntryKind::Tombstone) {
             self.ended = true;
             return false;
         }
-        self.time = match times {
-            // What the record had to say was given up: it was old.
-            _ if sequence == 0 => Some(0),
-            Some(times) if !times.is_empty() => Some(times.time_before(sequence)),
-            _ => None,
-        };
+        self.time = time;
         self.ended = !matches!(kind, EntryKind::Operand);
         !self.ended
+    }
+}
+
+/// When the entry `sequence` was written, by what `times` know of the entry `said`.
+fn known_time(
+    times: Option<&SeqnoToTimeMapping>,
+    sequence: SequenceNumber,
+    said: SequenceNumber,
+) -> Option<u64> {
+    match times {
+        // What the record had to say was given up: it was old.
+        _ if sequence == 0 => Some(0),
+        Some(times) if !times.is_empty() => Some(times.time_before(said)),
+        _ => None,
     }
 }
 
@@ -79,8 +84,10 @@ pub(crate) fn write_time(
         {
             search.cover(list.max_covering_seq(cf.comparator(), key, sequence));
         }
-        mem.get_with(key, sequence, |sequence, kind, _| {
-            search.meet(sequence, EntryKind::of(kind), view.times.as_deref())
+        mem.get_with(key, sequence, |sequence, kind, value| {
+            let times = view.times.as_deref();
+            let time = timed_number(kind, value).or_else(|| known_time(times, sequence, sequence));
+            search.meet(sequence, EntryKind::of(kind), time)
         });
         if search.ended {
             return Ok(search.time);
@@ -127,8 +134,10 @@ fn look_in(
     }
     // Damaged times are no times, as in RocksDB.
     let times = SeqnoToTimeMapping::decode(&table.properties().seqno_time_map).ok();
-    let meet = &mut |entry: ParsedInternalKey<'_>, _: &[u8], _: &PinnedBlock| {
-        search.meet(entry.sequence, EntryKind::of(entry.value_type), times.as_ref())
+    let meet = &mut |entry: ParsedInternalKey<'_>, value: &[u8], _: &PinnedBlock| {
+        let (sequence, kind) = (entry.sequence, entry.value_type);
+        let said = timed_number(kind, value).unwrap_or(sequence);
+        search.meet(sequence, EntryKind::of(kind), known_time(times.as_ref(), sequence, said))
     };
     table.get_hashed::<false, _>(&options, target, hash64(key.as_bytes()), meet)
 }

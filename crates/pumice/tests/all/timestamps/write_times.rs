@@ -245,6 +245,43 @@ fn entities_and_blobs_have_times() {
     });
 }
 
+/// A batch with RocksDB's TimedPut of one key.
+fn timed_put(key: &str, value: &str, time: u64) -> Vec<u8> {
+    let value = [value.as_bytes(), &time.to_le_bytes()].concat();
+    let len = |bytes: usize| u8::try_from(bytes).unwrap();
+    let head = [&[0; 8][..], &1u32.to_le_bytes(), &[0x18, len(key.len())]].concat();
+    [&head, key.as_bytes(), &[len(value.len())], &value].concat()
+}
+
+/// RocksDB would take a time in a table for a sequence number, and never show the value again.
+#[test]
+fn a_timed_put_of_rocksdbs_log_survives_its_compactions() {
+    let Some(peer) = peer() else { return };
+    let (dir, fs) = (Scratch::new("timed-put"), Arc::new(PosixFs) as Arc<dyn FileSystem>);
+    let mut own = pumice_peer::Options::new(&peer);
+    own.set("create_if_missing", "true").unwrap();
+    let wo = pumice_peer::WriteOptions::new(&peer, &WriteSettings::default());
+    let db = pumice_peer::Db::open(&own, &dir.0).unwrap();
+    let data = timed_put("k", "value", 1_700_000_000);
+    db.write(&wo, &pumice_peer::WriteBatch::from_data(&peer, &data)).unwrap();
+    drop(db);
+    let mut options = keeping(&fs, 0);
+    options.db.avoid_flush_during_recovery = true;
+    let db = Db::open(&options, &dir.0).unwrap();
+    assert_eq!(write_times(&db)["k"], Some(1_700_000_000), "it says so itself");
+    flush(&db);
+    assert_eq!(&*db.get("k").unwrap().unwrap(), b"value");
+    db.close().unwrap();
+    // Without it the value would lose its sequence number, whatever that is.
+    own.set("preserve_internal_time_seconds", "1000").unwrap();
+    let db = pumice_peer::Db::open(&own, &dir.0).unwrap();
+    compact_theirs(&db);
+    let ro = pumice_peer::ReadOptions::new(&peer, &Default::default());
+    let mut value = Vec::new();
+    assert!(db.get(&ro, db.default_column_family(), b"k", &mut value).unwrap());
+    assert_eq!(value, b"value");
+}
+
 /// Each version of a key with timestamps has its own, as long as its sequence number is kept.
 #[test]
 fn keys_with_timestamps_have_times() {

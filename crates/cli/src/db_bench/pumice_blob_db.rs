@@ -91,6 +91,7 @@ impl BlobWriter {
 }
 
 /// An iterator of one worker.
+#[allow(clippy::large_enum_variant)] // Moves of a plain one go through no pointer.
 pub enum AnyCursor {
     /// Of a plain database.
     Plain(DbIterator),

@@ -58,6 +58,7 @@
 //! | the same as closures | [`ColumnFamilyOptions::set_merge_operator`] and similar calls |
 //! | custom table properties | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
+//! | a database of RocksDB's old BlobDB | [`BlobDb`] |
 //! | keys and values as Rust types | [`Db::table`] |
 //! | reads as of one moment | [`Db::view`], [`Snapshot`] |
 //! | files of one's own | [`FileSystem`], [`FileSystemWrapper`], [`MemFs`] |
@@ -113,6 +114,7 @@ mod recovery;
 mod repair;
 mod row_cache;
 mod snapshot;
+mod stacked_blob_db;
 mod state;
 pub mod stats;
 mod table_output;
@@ -172,6 +174,7 @@ pub use read::timed::TimedValue;
 pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
 pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
+pub use stacked_blob_db::{BlobDb, BlobDbEntries, BlobDbIterator, BlobDbOptions};
 pub use stats::listener::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, CompactionTable,
     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,

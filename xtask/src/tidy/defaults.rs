@@ -37,6 +37,8 @@ const OTHER_TYPES: &[&str] = &[
 ];
 /// (type, field): fields named like an option that mean something else.
 const OTHER_THINGS: &[(&str, &str)] = &[
+    // RocksDB's old BlobDB has an option of that name for files of its own.
+    ("BlobDbOptions", "blob_file_size"),
     // The option has no effect on a file for which no space is reserved.
     ("FileOptions", "allow_fallocate"),
     // Tables use the cache that the engine passes; without an option it makes one.

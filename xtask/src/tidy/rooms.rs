@@ -42,6 +42,7 @@ const ROOMS: &[&str] = &[
     "batch_index",
     "transactions",
     "backup",
+    "stacked_blob_db",
     "ttl",
     "typed",
 ];

@@ -113,6 +113,17 @@ flag_table! {
         "Percentage of reads among the operations of readrandomwriterandom and randomwithverify";
     transaction_sets: i64 = 2,
         "Number of keys each transaction of randomtransaction modifies, at most 9999";
+    use_blob_db: bool = false,
+        "Open a BlobDB, RocksDB's old one: values are in files of blob_dir. With engine=pumice";
+    blob_db_enable_gc: bool = false, "With use_blob_db: compactions move blobs of old files";
+    blob_db_file_size: u64 = 268_435_456, "With use_blob_db: target size of each blob file";
+    blob_db_max_db_size: u64 = 0,
+        "With use_blob_db: writes fail beyond this many bytes of tables and blob files. 0: never";
+    blob_db_max_ttl_range: u64 = 0,
+        "With use_blob_db: values of fills live for less than this many seconds, at random. 0 \
+        means no TTL";
+    blob_db_ttl_range_secs: u64 = 3600,
+        "With use_blob_db: values that expire within the same range have a file in common";
     transaction_db: bool = false, "Open a TransactionDB; randomtransaction locks keys";
     optimistic_transaction_db: bool = false,
         "Open an OptimisticTransactionDB; randomtransaction checks keys at its commits";

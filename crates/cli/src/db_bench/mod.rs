@@ -32,6 +32,7 @@ mod option_flags;
 mod other_engines;
 mod plot;
 mod process_report;
+mod pumice_blob_db;
 mod pumice_calls;
 mod pumice_engine;
 mod pumice_transactions;

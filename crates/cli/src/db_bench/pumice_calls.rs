@@ -1,14 +1,16 @@
-//! What a worker calls on Pumice: writes, point reads, iterators.
+//! What a worker calls on Pumice: writes and point reads.
 //!
 //! Thread safety: each belongs to one worker.
 
 use super::engine::{self, Hits, Result};
 use super::families::Families;
-use super::pumice_engine::{PumiceDb, read_options, text, write_options};
+use super::pumice_blob_db::BlobWriter;
+use super::pumice_engine::{PumiceDb, text};
 use super::user_times::{ReadTimes, UserTimes};
+use pumice::options::UserDefinedIndex;
 use pumice::{
-    ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, RangeOpt, ReadOptions,
-    WriteBatch, WriteOptions,
+    BlobDb, ColumnFamily, Db, ErrorKind, GetMergeOperandsOptions, IoPriority, PinnedSlice,
+    RangeOpt, ReadOptions, WriteBatch, WriteOptions,
 };
 use std::sync::Arc;
 
@@ -43,6 +45,7 @@ pub struct PumiceWriter {
     batch: WriteBatch,
     handles: Handles,
     times: Option<Arc<UserTimes>>,
+    blobs: Option<BlobWriter>,
 }
 
 impl PumiceWriter {
@@ -53,7 +56,8 @@ impl PumiceWriter {
         if settings.protected {
             batch.protect();
         }
-        PumiceWriter { db: db.db.clone(), options, batch, handles, times }
+        let blobs = db.blobs.as_ref().map(BlobWriter::new);
+        PumiceWriter { db: db.db.clone(), options, batch, handles, times, blobs }
     }
 
     /// Writes what `add` adds to a batch, which gets a timestamp.
@@ -73,6 +77,9 @@ impl engine::Writer for PumiceWriter {
                 batch.put_cf(cf, key, value);
             });
         }
+        if let Some(blobs) = &self.blobs {
+            return blobs.db().put_opt(&self.options, key, value).map_err(text);
+        }
         self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
@@ -80,6 +87,9 @@ impl engine::Writer for PumiceWriter {
             return self.timed(|batch, cf| {
                 batch.merge_cf(cf, key, operand);
             });
+        }
+        if let Some(blobs) = &self.blobs {
+            return blobs.db().merge_opt(&self.options, key, operand).map_err(text);
         }
         self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
     }
@@ -89,6 +99,9 @@ impl engine::Writer for PumiceWriter {
                 batch.delete_cf(cf, key);
             });
         }
+        if let Some(blobs) = &self.blobs {
+            return blobs.db().delete_opt(&self.options, key).map_err(text);
+        }
         self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn single_delete(&mut self, key: &[u8]) -> Result<()> {
@@ -96,6 +109,9 @@ impl engine::Writer for PumiceWriter {
             return self.timed(|batch, cf| {
                 batch.single_delete_cf(cf, key);
             });
+        }
+        if let Some(blobs) = &self.blobs {
+            return blobs.db().single_delete_opt(&self.options, key).map_err(text);
         }
         self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
@@ -112,12 +128,18 @@ impl engine::Writer for PumiceWriter {
         if let Some(times) = &self.times {
             self.db.set_timestamps(&mut self.batch, &times.of_write()).map_err(text)?;
         }
-        let written = self.db.write_opt(&self.options, &mut self.batch);
+        let written = match &mut self.blobs {
+            Some(blobs) => blobs.commit(&self.options, &self.batch),
+            None => self.db.write_opt(&self.options, &mut self.batch).map_err(text),
+        };
         self.batch.clear();
-        written.map_err(text)
+        written
     }
     fn write_encoded(&mut self, batch: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::from_data(batch).map_err(text)?;
+        if let Some(blobs) = &self.blobs {
+            return blobs.db().write_opt(&self.options, &mut batch).map_err(text);
+        }
         self.db.write_opt(&self.options, &mut batch).map_err(text)
     }
 }
@@ -130,14 +152,25 @@ pub struct PumiceReader {
     /// Operands that the next key is expected to have at most: as many as any had so far.
     operands_max: usize,
     times: Option<ReadTimes>,
+    blobs: Option<BlobDb>,
 }
 
 impl PumiceReader {
     /// A reader of `db`.
-    pub fn new(db: &PumiceDb, options: ReadOptions) -> Self {
-        let (db, handles, times) = (db.db.clone(), Handles::new(db), &db.times);
+    pub fn new(of: &PumiceDb, options: ReadOptions) -> Self {
+        let (db, handles, times) = (of.db.clone(), Handles::new(of), &of.times);
         let times = times.as_ref().map(ReadTimes::new);
-        PumiceReader { db, options, handles, operands_max: 8, times }
+        let blobs = of.blobs.as_ref().map(|blobs| blobs.db.clone());
+        PumiceReader { db, options, handles, operands_max: 8, times, blobs }
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Result<Option<PinnedSlice>> {
+        let found = match &self.blobs {
+            Some(blobs) => blobs.get_opt(&self.options, key),
+            None => self.db.get_cf_opt(&self.options, self.handles.selected(), key),
+        };
+        found.map_err(text)
     }
 
     /// The next read is at its time.
@@ -162,17 +195,13 @@ impl engine::Reader for PumiceReader {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
         self.tick();
-        match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
-            Ok(value) => Ok(value.map(|value| value.len())),
-            Err(error) => Err(text(error)),
-        }
+        Ok(self.find(key)?.map(|value| value.len()))
     }
 
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.tick();
         value.clear();
-        let found =
-            self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
+        let found = self.find(key)?;
         value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
     }
@@ -183,6 +212,9 @@ impl engine::Reader for PumiceReader {
         let read = |at_most, number: &mut usize| {
             let how = GetMergeOperandsOptions::at_most(at_most);
             let cf = self.handles.selected();
+            if let Some(blobs) = &self.blobs {
+                return blobs.get_merge_operands_cf_opt(&self.options, cf, key, &how, number);
+            }
             self.db.get_merge_operands_cf_opt(&self.options, cf, key, &how, number)
         };
         let found = match read(self.operands_max, &mut number) {
@@ -202,58 +234,17 @@ impl engine::Reader for PumiceReader {
         let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
         self.tick();
         let mut hits = Hits::default();
-        for value in self.db.multi_get_opt(&self.options, &keys) {
+        let found = match &self.blobs {
+            Some(blobs) => blobs.multi_get_opt(&self.options, &keys),
+            None => self.db.multi_get_opt(&self.options, &keys),
+        };
+        for value in found {
             if let Some(value) = value.map_err(text)? {
                 hits.found += 1;
                 hits.bytes += (key_len + value.len()) as u64;
             }
         }
         Ok(hits)
-    }
-}
-
-/// An iterator of one worker.
-pub struct PumiceCursor {
-    /// The iterator.
-    pub cursor: DbIterator,
-}
-
-impl engine::Cursor for PumiceCursor {
-    #[inline]
-    fn valid(&self) -> bool {
-        self.cursor.valid()
-    }
-    fn seek_to_first(&mut self) {
-        self.cursor.seek_to_first();
-    }
-    fn seek_to_last(&mut self) {
-        self.cursor.seek_to_last();
-    }
-    fn seek(&mut self, key: &[u8]) {
-        self.cursor.seek(key);
-    }
-    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.cursor.seek_for_prev(key);
-        Ok(())
-    }
-    #[inline]
-    fn next(&mut self) {
-        self.cursor.next();
-    }
-    #[inline]
-    fn prev(&mut self) {
-        self.cursor.prev();
-    }
-    #[inline]
-    fn key(&self) -> &[u8] {
-        self.cursor.key().unwrap_or_default()
-    }
-    #[inline]
-    fn value(&self) -> &[u8] {
-        self.cursor.value().unwrap_or_default()
-    }
-    fn status(&self) -> Result<()> {
-        self.cursor.status().map_err(text)
     }
 }
 
@@ -291,5 +282,36 @@ impl PumiceDb {
             timestamp: times.map(|times| ReadTimes::new(times).next().to_vec()),
             ..read_options(settings, bounds)
         }
+    }
+}
+
+pub(super) fn write_options(settings: engine::WriteSettings) -> WriteOptions {
+    WriteOptions {
+        sync: settings.sync,
+        disable_wal: settings.disable_wal,
+        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
+        ..WriteOptions::default()
+    }
+}
+
+pub(super) fn read_options(
+    settings: &engine::ReadSettings,
+    [lower, upper]: [Option<&[u8]>; 2],
+) -> ReadOptions {
+    let defaults = ReadOptions::default();
+    ReadOptions {
+        auto_prefix_mode: settings.auto_prefix_mode.unwrap_or(defaults.auto_prefix_mode),
+        verify_checksums: settings.verify_checksums,
+        total_order_seek: settings.total_order_seek,
+        prefix_same_as_start: settings.prefix_same_as_start,
+        tailing: settings.tailing,
+        readahead_size: settings.readahead_size,
+        auto_readahead_size: settings.auto_readahead_size.unwrap_or(defaults.auto_readahead_size),
+        async_io: settings.async_io.unwrap_or(defaults.async_io),
+        table_index_factory: settings.by_trie.then_some(UserDefinedIndex::Trie),
+        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
+        iterate_lower_bound: lower.map(<[u8]>::to_vec),
+        iterate_upper_bound: upper.map(<[u8]>::to_vec),
+        ..defaults
     }
 }

@@ -13,24 +13,23 @@ use super::families::Families;
 use super::flags::Flags;
 use super::integers::Uint64Comparator;
 use super::open_and_compact;
-use super::pumice_calls::{self, PumiceCursor, PumiceReader, PumiceWriter};
+use super::pumice_blob_db::{self, AnyCursor, Blobs};
+use super::pumice_calls::{self, PumiceReader, PumiceWriter, read_options, write_options};
 use super::pumice_transactions::{self, Base};
 use super::simulated_disk::SimulatedDisks;
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
 use super::user_times::UserTimes;
-use pumice::options::{
-    CompactionServiceOptionsOverride, FileRules, UserDefinedIndex, parse_options_file,
-};
+use pumice::options::{CompactionServiceOptionsOverride, FileRules, parse_options_file};
 use pumice::stats::{StatsLevel, ThreadStatus, thread_list};
 use pumice::trace::{BlockCacheTraceOptions, FileTraceWriter, TraceOptions};
 use pumice::{
-    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
-    CompactRangeOptions, CompactionFilter, Comparator, CpuPriority, Db, FilterDecision,
-    FlushOptions, IoPriority, Options, PoolPriority, PosixFs, RateLimiter, RateLimiterMode,
-    RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
-    ThreadPools, WaitForCompactOptions, WriteBufferManager, WriteOptions,
+    BlobDb, BlobDbOptions, BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor,
+    CompactFilesOptions, CompactRangeOptions, CompactionFilter, Comparator, CpuPriority, Db,
+    FilterDecision, FlushOptions, Options, PoolPriority, PosixFs, RateLimiter, RateLimiterMode,
+    RateLimiterOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics, ThreadPools,
+    WaitForCompactOptions, WriteBufferManager,
 };
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
@@ -47,6 +46,8 @@ pub struct Pumice {
     time: Arc<AtomicU64>,
     transactions: Option<TransactionKind>,
     times: Option<Arc<UserTimes>>,
+    /// For RocksDB's old BlobDB, and below how many seconds its values live; 0: forever.
+    blob_db: Option<(BlobDbOptions, u64)>,
 }
 
 /// `--expire_style=compaction_filter`: removes what timeseries wrote too long ago.
@@ -150,7 +151,9 @@ impl Pumice {
         }
         let families = Families::new(flags)?;
         let transactions = pumice_transactions::wanted(flags)?;
-        Ok(Pumice { options, families, files, time, transactions, times })
+        let blob_db = pumice_blob_db::wanted(flags)?;
+        let blob_db = blob_db.map(|options| (options, flags.blob_db_max_ttl_range));
+        Ok(Pumice { options, families, files, time, transactions, times, blob_db })
     }
 }
 
@@ -159,6 +162,7 @@ impl Pumice {
         PumiceDb {
             db,
             base,
+            blobs: None,
             created: AtomicUsize::new(families.len()),
             families: Mutex::new(families),
             options: self.options.clone(),
@@ -277,6 +281,14 @@ impl Engine for Pumice {
             let opened = Base::open(kind, &options, path, &families).map_err(text)?;
             return Ok(self.opened(opened.0.db().clone(), opened.1, Some(opened.0)));
         }
+        if let Some((blobs, ttl_below)) = &self.blob_db {
+            let options = Options { db: options, cf: self.options.cf.clone() };
+            let db = BlobDb::open(&options, blobs, path).map_err(text)?;
+            let family = db.db().default_column_family().clone();
+            let mut opened = self.opened(db.db().clone(), vec![family], None);
+            opened.blobs = Some(Blobs { db, ttl_below: *ttl_below });
+            return Ok(opened);
+        }
         let opened = match access {
             Access::Write => Db::open_cf(&options, path, &families),
             Access::Read => Db::open_read_only(&options, path, &families, false),
@@ -291,7 +303,10 @@ impl Engine for Pumice {
     }
 
     fn destroy(&self, path: &Path) -> Result<()> {
-        Db::destroy(&self.options, path).map_err(text)
+        match self.blob_db {
+            Some(_) => BlobDb::destroy(&self.options, path).map_err(text),
+            None => Db::destroy(&self.options, path).map_err(text),
+        }
     }
 
     fn set_threads(&self, pool: engine::Pool, threads: u32) -> Result<()> {
@@ -341,6 +356,8 @@ pub struct PumiceDb {
     pub(super) db: Db,
     /// The database with transactions, if it is one.
     base: Option<Base>,
+    /// The old BlobDB, if it is one.
+    pub(super) blobs: Option<Blobs>,
     /// Handles; only ever grows.
     pub(super) families: Mutex<Vec<ColumnFamily>>,
     /// How many of them there are.
@@ -356,7 +373,7 @@ pub struct PumiceDb {
 impl BenchDb for PumiceDb {
     type Writer = PumiceWriter;
     type Reader = PumiceReader;
-    type Cursor = PumiceCursor;
+    type Cursor = AnyCursor;
 
     fn time(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.time)
@@ -439,9 +456,15 @@ impl BenchDb for PumiceDb {
         &self,
         settings: &engine::ReadSettings,
         bounds: [Option<&[u8]>; 2],
-    ) -> Result<PumiceCursor> {
-        let cursor = self.db.cursor_opt(&self.scan_options(settings, bounds)).map_err(text)?;
-        Ok(PumiceCursor { cursor })
+    ) -> Result<AnyCursor> {
+        let options = self.scan_options(settings, bounds);
+        match &self.blobs {
+            Some(blobs) => {
+                let cursor = blobs.db.cursor_opt(&options).map_err(text)?;
+                Ok(AnyCursor::Blobs(Box::new(cursor)))
+            }
+            None => Ok(AnyCursor::Plain(self.db.cursor_opt(&options).map_err(text)?)),
+        }
     }
 
     fn multi_scan(
@@ -450,6 +473,9 @@ impl BenchDb for PumiceDb {
         ranges: &[(Vec<u8>, Vec<u8>)],
         see: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<()> {
+        if self.blobs.is_some() {
+            return Err("Not implemented: the old BlobDB has no NewMultiScan".into());
+        }
         pumice_calls::multi_scan(&self.db, &self.scan_options(settings, [None, None]), ranges, see)
     }
 
@@ -556,36 +582,5 @@ impl BenchDb for PumiceDb {
 
     fn property(&self, name: &str) -> Option<String> {
         self.db.property(name)
-    }
-}
-
-pub(super) fn write_options(settings: engine::WriteSettings) -> WriteOptions {
-    WriteOptions {
-        sync: settings.sync,
-        disable_wal: settings.disable_wal,
-        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
-        ..WriteOptions::default()
-    }
-}
-
-pub(super) fn read_options(
-    settings: &engine::ReadSettings,
-    [lower, upper]: [Option<&[u8]>; 2],
-) -> ReadOptions {
-    let defaults = ReadOptions::default();
-    ReadOptions {
-        auto_prefix_mode: settings.auto_prefix_mode.unwrap_or(defaults.auto_prefix_mode),
-        verify_checksums: settings.verify_checksums,
-        total_order_seek: settings.total_order_seek,
-        prefix_same_as_start: settings.prefix_same_as_start,
-        tailing: settings.tailing,
-        readahead_size: settings.readahead_size,
-        auto_readahead_size: settings.auto_readahead_size.unwrap_or(defaults.auto_readahead_size),
-        async_io: settings.async_io.unwrap_or(defaults.async_io),
-        table_index_factory: settings.by_trie.then_some(UserDefinedIndex::Trie),
-        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
-        iterate_lower_bound: lower.map(<[u8]>::to_vec),
-        iterate_upper_bound: upper.map(<[u8]>::to_vec),
-        ..defaults
     }
 }

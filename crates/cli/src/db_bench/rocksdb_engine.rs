@@ -75,6 +75,7 @@ impl RocksDb {
             ("thread_status_per_interval", flags.thread_status_per_interval != 0),
             ("io_uring_enabled", !flags.io_uring_enabled),
             ("simulate_hdd", flags.simulate_hdd),
+            ("use_blob_db", flags.use_blob_db),
             ("simulate_hybrid_fs_file", !flags.simulate_hybrid_fs_file.as_os_str().is_empty()),
             (
                 "write_batch_protection_bytes_per_key",

@@ -45,7 +45,6 @@ pub fn find(name: &str) -> Option<Known> {
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("enable_blob_direct_write", "false", "blob files"),
     ("read_cache_path", "", "persistent caches"),
-    ("use_blob_db", "false", "RocksDB's old BlobDB"),
     (
         "use_cache_jemalloc_no_dump_allocator",
         "false",
@@ -64,11 +63,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
 pub const IDLE: &[(&str, &str)] = &[
     ("adaptive_readahead", "false"),
     ("auto_refresh_iterator_with_snapshot", "false"),
-    ("blob_db_enable_gc", "false"),
-    ("blob_db_file_size", "268435456"),
-    ("blob_db_max_db_size", "0"),
-    ("blob_db_max_ttl_range", "0"),
-    ("blob_db_ttl_range_secs", "3600"),
     ("blob_direct_write_buffer_size", "0"),
     ("blob_direct_write_flush_interval_ms", "0"),
     ("blob_direct_write_partitions", "1"),

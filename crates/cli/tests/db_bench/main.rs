@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod benchmarks;
+mod blob_db;
 mod caches;
 mod counts;
 mod databases;

@@ -13,7 +13,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result, ValueType, wide_columns};
 use pumice_manifest::edit::BlobFileGarbage;
 use pumice_table::blob::format::RECORD_HEADER_LEN;
-use pumice_table::blob::index::BlobIndex;
+use pumice_table::blob::index::{BlobIndex, StackedIndex};
 
 /// Blobs of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) fn may_refer(tag: u8, value: &[u8]) -> bool {
 #[cold]
 pub(crate) fn is_embedded(tag: u8, value: &[u8]) -> Result<bool> {
     if tag == ValueType::BlobIndex as u8 {
-        return Ok(BlobIndex::decode(value)?.in_table);
+        return Ok(!StackedIndex::has_expiration(value) && BlobIndex::decode(value)?.in_table);
     }
     for stored in wide_columns::decode_stored(value)? {
         if stored.in_blob_file && BlobIndex::decode(stored.column.value)?.in_table {
@@ -60,7 +60,10 @@ impl References {
     #[cold]
     pub fn add(&mut self, key_bytes: usize, tag: u8, value: &[u8]) -> Result<()> {
         if tag == ValueType::BlobIndex as u8 {
-            self.add_index(key_bytes, &BlobIndex::decode(value)?);
+            // As in RocksDB, no table names the files of the old BlobDB that expire as a whole.
+            if !StackedIndex::has_expiration(value) {
+                self.add_index(key_bytes, &BlobIndex::decode(value)?);
+            }
             return Ok(());
         }
         for stored in wide_columns::decode_stored(value)? {

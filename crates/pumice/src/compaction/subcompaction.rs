@@ -351,6 +351,7 @@ fn blob_output<'a>(
         level: job.pick.output_level,
         reason: TableReason::Compaction,
         relocation: relocation.filter(|_| !job.version.blob_files().is_empty()),
+        mover: job.cf.tables().index_owner.as_ref().and_then(|owner| Arc::clone(owner).mover()),
         io: job.io.as_ref(),
         numbers: &job.outputs.blobs,
     };

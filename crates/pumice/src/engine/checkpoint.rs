@@ -26,6 +26,7 @@ use pumice_manifest::blob::SharedBlobFile;
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
+use crate::options::index_owner::check_unowned;
 use crate::options::requests::{CheckpointOptions, FlushOptions};
 use crate::state::family::CfState;
 use crate::stats::listener::FlushReason;
@@ -203,6 +204,8 @@ impl DbInner {
         let manifest_bytes = self.dir.fs.file_size(&path)?;
         let (tables, blobs, options) = {
             let state = self.state.lock();
+            let mut owners = state.cfs.values().map(|cf| cf.data.tables());
+            owners.try_for_each(|tables| check_unowned(tables.index_owner.as_ref()))?;
             let placed = |cf: &CfState| -> Vec<_> {
                 cf.files().map(|file| (Arc::clone(file), cf.data.table_of(file))).collect()
             };

@@ -17,6 +17,7 @@ use pumice_env::filename::TableDirs;
 use crate::engine::DbInner;
 use crate::engine::checkpoint::{KeepFiles, Staging};
 use crate::engine::live_files::LiveFile;
+use crate::options::index_owner::check_unowned;
 use crate::options::requests::FlushOptions;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
@@ -100,6 +101,7 @@ impl DbInner {
         let flush = FlushOptions { wait: true, allow_write_stall: true, ..FlushOptions::default() };
         self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::GetLiveFiles)?;
         let version = Arc::clone(&cf.super_version.load_full().version);
+        check_unowned(cf.tables().index_owner.as_ref())?;
         if let Some(number) = version.blob_files().keys().next() {
             return Err(Error::not_supported(format!(
                 "column family {} has values in blob files ({number:06}.blob), which are not \

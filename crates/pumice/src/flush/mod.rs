@@ -136,6 +136,9 @@ pub(crate) fn write_level0(
     flushed: &FlushOutput<'_>,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<Flushed>> {
+    if let Some(owner) = &cf.tables().index_owner {
+        at_normal_priority(|| owner.sync())?;
+    }
     let stripped =
         cf.table_keys.stripped.then(|| stripping::without_timestamps(cf, mems)).transpose()?;
     let (given, mems) = (mems, stripped.as_deref().unwrap_or(mems));
@@ -165,7 +168,7 @@ pub(crate) fn write_level0(
     let spec = spec(cf, mems, flushed);
     let mut output = OutputFile::create(env, cf, spec, io)?;
     let numbers = flushed.blob_files;
-    let of_blobs = BlobSpec { level: 0, reason, relocation: None, io, numbers };
+    let of_blobs = BlobSpec { level: 0, reason, relocation: None, mover: None, io, numbers };
     let mut blobs = BlobOutput::new(env, cf, of_blobs)?;
     flushed.note.at(ThreadStage::FlushWriteL0);
     let _traffic = write_entries(&mut entries, &mut blobs, &mut output, io, &flushed.note)?;

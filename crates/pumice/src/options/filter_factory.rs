@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 
+use crate::options::index_owner::IndexOwner;
 use crate::stats::listener::TableFileCreationReason;
 
 /// The job for which a filter is made.
@@ -74,4 +75,9 @@ pub trait CompactionFilterFactory: Send + Sync {
         &self,
         context: &CompactionFilterContext,
     ) -> Option<Arc<dyn CompactionFilter>>;
+    /// For the crate's own factories: who keeps the blobs that the family's indexes refer to.
+    #[doc(hidden)]
+    fn index_owner(&self) -> Option<Arc<dyn IndexOwner>> {
+        None
+    }
 }

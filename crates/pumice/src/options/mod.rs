@@ -39,6 +39,7 @@ pub mod enums;
 pub mod fifo;
 pub mod file;
 mod filter_factory;
+pub mod index_owner;
 pub(crate) mod latest;
 pub mod merge_operators;
 pub mod objects;

@@ -43,6 +43,7 @@ pub(crate) fn check_batch(
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
             ValueType::WideColumnEntity => {}
+            ValueType::BlobIndex if cf.tables().index_owner.is_some() => {}
             ValueType::Merge if cf.merge_operator().is_some() => {}
             ValueType::Merge => {
                 return Err(Error::not_supported("Provide a merge_operator when opening DB"));

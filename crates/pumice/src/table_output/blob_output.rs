@@ -31,6 +31,7 @@ use pumice_table::{CachedBlock, TableReason, cache_base_of};
 use crate::blob::record_key::RecordKey;
 use crate::blob::references::may_refer;
 use crate::callbacks::key_forms::KeyForms;
+use crate::options::index_owner::IndexMover;
 use crate::options::{ColumnFamilyOptions, PrepopulateBlobCache};
 use crate::read::pinned::PinnedSlice;
 use crate::stats::{HistogramKind, Record, Ticker};
@@ -68,6 +69,8 @@ pub(crate) struct BlobSpec<'a> {
     pub level: usize,
     pub reason: TableReason,
     pub relocation: Option<Relocation>,
+    /// Of an owner of the family's indexes.
+    pub mover: Option<Box<dyn IndexMover>>,
     /// The account of the job's writes.
     pub io: Option<&'a Arc<JobIo>>,
     /// Gets the numbers of the files.
@@ -126,7 +129,7 @@ impl<'a> BlobOutput<'a> {
     pub fn new(env: &'a dyn OutputEnv, cf: &'a CfData, spec: BlobSpec<'a>) -> Result<Option<Self>> {
         let options = cf.options();
         let separates = separates(&options, spec.level);
-        if !separates && spec.relocation.is_none() {
+        if !separates && spec.relocation.is_none() && spec.mover.is_none() {
             return Ok(None);
         }
         let compression = options.blob_compression_type;
@@ -183,6 +186,16 @@ impl<'a> BlobOutput<'a> {
                 Some(entity) => {
                     self.value = entity;
                     ValueType::WideColumnEntity
+                }
+            }
+        } else if may_refer(tag, value)
+            && let Some(mover) = &mut self.spec.mover
+        {
+            match mover.place(ikey.user_key().as_bytes(), value)? {
+                None => return Ok((ikey, value)),
+                Some(index) => {
+                    self.value = index;
+                    ValueType::BlobIndex
                 }
             }
         } else if may_refer(tag, value) {
@@ -348,6 +361,9 @@ impl<'a> BlobOutput<'a> {
     /// I/O; the files are then useless.
     pub fn finish(mut self) -> Result<Vec<BlobFileAddition>> {
         self.close()?;
+        if let Some(mover) = self.spec.mover.take() {
+            mover.finish()?;
+        }
         let statistics = self.env.statistics();
         statistics.tick_by(Ticker::BlobDbGcNumKeysRelocated, self.relocated.count);
         statistics.tick_by(Ticker::BlobDbGcBytesRelocated, self.relocated.bytes);

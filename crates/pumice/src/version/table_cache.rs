@@ -35,6 +35,7 @@ use pumice_table::{
 
 use crate::blob::file::BlobFile;
 use crate::lock_order;
+use crate::options::index_owner::IndexOwner;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -112,6 +113,8 @@ pub struct TableCache {
     /// The same in the form that readers use.
     extractor: Option<Extractor>,
     pub(crate) blob_cache: Option<BlobCache>,
+    /// Who keeps the blobs that indexes refer to, if that is not the engine.
+    pub(crate) index_owner: Option<Arc<dyn IndexOwner>>,
     tracer: Arc<dyn BlockTracer>,
     /// Files of L0 up to this many bytes are treated like flushed ones.
     flushed_bytes_max: u64,
@@ -322,6 +325,7 @@ impl TableCache {
             tracer: open.traces.blocks.tracer(id, name),
             open,
             blob_cache: BlobCache::new(family, &options),
+            index_owner: family.compaction_filter_factory.as_ref().and_then(|f| f.index_owner()),
             options,
             comparator,
             prefix_extractor: family.prefix_extractor.clone(),

@@ -10,8 +10,14 @@
 //! of that table, so that whoever holds it knows where to read, and fixed64 with a seal. It is a
 //! hash with a secret of the process: no bytes of a file are taken for an index that was named.
 //!
-//! Kinds 0 (the value itself, with an expiration) and 2 (with an expiration) are of RocksDB's old
-//! BlobDB, which nobody opens here. Persisted. Never renumber.
+//! Entries of RocksDB's old BlobDB ([`StackedIndex`]) also have kinds 0 and 2:
+//!
+//! ```text
+//! 0x00 ‖ varint64 expiration ‖ value
+//! 0x02 ‖ varint64 expiration ‖ varint64 file ‖ varint64 offset ‖ varint64 size ‖ u8 compression
+//! ```
+//!
+//! Persisted. Never renumber.
 //!
 //! Thread safety: plain data. Bytes from disk never panic.
 
@@ -105,6 +111,65 @@ impl BlobIndex {
     }
 }
 
+/// What an entry of RocksDB's old BlobDB holds in place of its value. Expirations are in seconds
+/// since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackedIndex<'a> {
+    /// The value itself, which expires. RocksDB wrote such entries until 10.
+    Inlined(u64, &'a [u8]),
+    /// A place in a blob file, and when the value expires if it does.
+    Blob(BlobIndex, Option<u64>),
+}
+
+impl<'a> StackedIndex<'a> {
+    /// The index that is stored as `bytes`.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self> {
+        let mut input = Decoder::new(bytes);
+        let kind = input.u8();
+        if !matches!(kind, Some(INLINED_TTL | BLOB_TTL)) {
+            return on_file(bytes, None);
+        }
+        let expires = input.varint64().ok_or_else(malformed)?;
+        match kind {
+            Some(INLINED_TTL) => Ok(StackedIndex::Inlined(expires, input.rest())),
+            _ => on_file(&[&[BLOB], input.rest()].concat(), Some(expires)),
+        }
+    }
+
+    /// It says when its value expires: no table counts a reference to a blob file for it.
+    pub fn has_expiration(bytes: &[u8]) -> bool {
+        matches!(bytes.first(), Some(&(INLINED_TTL | BLOB_TTL)))
+    }
+
+    /// Appends the stored form.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            StackedIndex::Inlined(expires, value) => {
+                to.push(INLINED_TTL);
+                put_varint64(to, *expires);
+                to.extend_from_slice(value);
+            }
+            StackedIndex::Blob(place, None) => place.encode(to),
+            StackedIndex::Blob(place, Some(expires)) => {
+                let mut plain = Vec::new();
+                place.encode(&mut plain);
+                to.push(BLOB_TTL);
+                put_varint64(to, *expires);
+                to.extend_from_slice(&plain[1..]);
+            }
+        }
+    }
+}
+
+/// The index of kind 1 in `bytes`, which is not into the table that has it.
+fn on_file<'a>(bytes: &[u8], expires: Option<u64>) -> Result<StackedIndex<'a>> {
+    let place = BlobIndex::decode(bytes)?;
+    if place.in_table { Err(malformed()) } else { Ok(StackedIndex::Blob(place, expires)) }
+}
+
 /// The table's number in the form in memory; None if that is not what made `bytes`.
 fn named(bytes: &[u8]) -> Option<FileNumber> {
     let (named, seal_found) = bytes.split_at_checked(bytes.len().checked_sub(NAME_LEN / 2)?)?;
@@ -150,6 +215,27 @@ mod tests {
         for first in [0, 2, 3, 0xff] {
             assert!(BlobIndex::decode(&[first, 0x0a, 0x47, 0x1d, 0x00]).is_err());
         }
+    }
+
+    #[pumice_test_macros::test]
+    fn indexes_of_the_old_blob_db_read_and_write() {
+        let place = BlobIndex::decode(&[0x01, 0x0a, 0x47, 0x1d, 0x00]).unwrap();
+        for (index, stored) in [
+            (StackedIndex::Blob(place, None), &[0x01, 0x0a, 0x47, 0x1d, 0x00][..]),
+            (StackedIndex::Blob(place, Some(300)), &[0x02, 0xac, 0x02, 0x0a, 0x47, 0x1d, 0x00]),
+            (StackedIndex::Inlined(300, b"v"), &[0x00, 0xac, 0x02, b'v']),
+        ] {
+            let mut written = Vec::new();
+            index.encode(&mut written);
+            assert_eq!(written, stored);
+            assert_eq!(StackedIndex::decode(stored).unwrap(), index);
+            assert_eq!(StackedIndex::has_expiration(stored), stored[0] != 1);
+            if let StackedIndex::Blob(..) = index {
+                assert!((0..stored.len()).all(|cut| StackedIndex::decode(&stored[..cut]).is_err()));
+            }
+        }
+        assert!(StackedIndex::decode(&[0x01, 0x00, 0x47, 0x1d, 0x00]).is_err(), "in its table");
+        assert!(StackedIndex::decode(&[0x03, 0x0a, 0x47, 0x1d, 0x00]).is_err());
     }
 
     /// As it is stored it does not say which table has it.

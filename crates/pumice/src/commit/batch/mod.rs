@@ -213,6 +213,11 @@ impl WriteBatch {
             put_varint32(&mut self.rep, len_u32(value.len()));
         }
     }
+    /// Sets `key` in the default column family to the value that a blob index refers to.
+    pub(crate) fn put_blob_index(&mut self, key: &[u8], index: &[u8]) {
+        let (short, long) = (ValueType::BlobIndex, ValueType::ColumnFamilyBlobIndex);
+        self.add(0, key, Some(index), short, long);
+    }
     /// Deletes `key` in column family `cf`.
     #[inline]
     pub fn delete_cf(&mut self, cf: impl UpdateFamily, key: impl AsRef<[u8]>) {

@@ -1,0 +1,62 @@
+//! `IndexOwner`: a database stacked on this one that keeps blobs of its own, for which the engine
+//! only stores indexes (`stacked_blob_db`).
+//!
+//! In a column family with an owner the engine resolves no index: readers and filters see it as the
+//! only column of an entity, of the name [`INDEX_COLUMN`]. The owner's factory of compaction
+//! filters says who it is.
+//!
+//! Thread safety: an owner is called from any job at once, a mover by one part of a compaction.
+//! Both are called under no lock and may suspend.
+
+use std::sync::Arc;
+
+use pumice_base::wide_columns::{self, WideColumn};
+use pumice_base::{Error, Result};
+
+/// The name of the column that shows an index.
+pub(crate) const INDEX_COLUMN: &[u8] = b"pumice.stacked_blob_index";
+
+/// See the module head.
+pub trait IndexOwner: Send + Sync {
+    /// Makes all blobs durable that indexes in memtables refer to: a table is written next.
+    ///
+    /// # Errors
+    /// I/O; the table is then not written.
+    fn sync(&self) -> Result<()>;
+    /// What moves the blobs of one part of a compaction; None if all stay.
+    fn mover(self: Arc<Self>) -> Option<Box<dyn IndexMover>>;
+}
+
+/// Moves blobs while the entries that refer to them are written to another table. One that is
+/// dropped without `finish` takes back what it has written.
+pub trait IndexMover: Send {
+    /// The index to write in place of `index` of `key`; None if its blob stays.
+    ///
+    /// # Errors
+    /// I/O; Corruption of the blob.
+    fn place(&mut self, key: &[u8], index: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Makes what was moved durable.
+    ///
+    /// # Errors
+    /// I/O.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// An index as readers see it: an encoded entity.
+///
+/// # Errors
+/// Those of encoding it.
+pub(crate) fn shown_index(index: &[u8]) -> Result<Vec<u8>> {
+    wide_columns::encode(&mut [WideColumn::new(INDEX_COLUMN, index)])
+}
+
+/// For calls that copy the files of a database: they know nothing of the owner's.
+///
+/// # Errors
+/// NotSupported if there is one.
+pub(crate) fn check_unowned(owner: Option<&Arc<dyn IndexOwner>>) -> Result<()> {
+    match owner {
+        None => Ok(()),
+        Some(_) => Err(Error::not_supported("copies of the files of RocksDB's old BlobDB")),
+    }
+}

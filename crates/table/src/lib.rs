@@ -24,6 +24,7 @@ pub mod footer;
 mod handle;
 mod metaindex;
 pub mod options;
+mod persistent_cache;
 mod prefix;
 pub mod properties;
 mod read;
@@ -39,6 +40,7 @@ pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
     PrepopulateBlockCache, TableOptions,
 };
+pub use persistent_cache::{PersistentCache, PersistentCacheOptions, PersistentCacheStats};
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;

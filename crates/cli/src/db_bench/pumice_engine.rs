@@ -146,6 +146,8 @@ impl Pumice {
             let inner = options.db.file_system;
             options.db.file_system = Arc::new(CountedFiles { inner, counts });
         }
+        let persistent = caches::persistent_cache(flags, &options.db.file_system)?;
+        options.cf.table_factory.persistent_cache = persistent;
         let families = Families::new(flags)?;
         let transactions = pumice_transactions::wanted(flags)?;
         Ok(Pumice { options, families, files, time, transactions, times })

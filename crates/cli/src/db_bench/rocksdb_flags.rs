@@ -45,7 +45,6 @@ pub fn find(name: &str) -> Option<Known> {
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("compression_manager", "none", "compression managers"),
     ("enable_blob_direct_write", "false", "blob files"),
-    ("read_cache_path", "", "persistent caches"),
     ("use_blob_db", "false", "RocksDB's old BlobDB"),
     (
         "use_cache_jemalloc_no_dump_allocator",
@@ -96,9 +95,7 @@ pub const IDLE: &[(&str, &str)] = &[
     ("multiscan_use_async_io", "false"),
     ("openandcompact_allow_resumption", "false"),
     ("optimize_multiget_for_io", "true"),
-    ("read_cache_direct_read", "true"),
     ("read_cache_direct_write", "true"),
-    ("read_cache_size", "4294967296"),
     ("skip_list_lookahead", "0"),
     ("transaction_sleep", "0"),
 ];

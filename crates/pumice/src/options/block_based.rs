@@ -10,7 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
     BlockCache, CacheUsageOptions, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PrepopulateBlockCache, TableOptions,
+    PersistentCache, PrepopulateBlockCache, TableOptions,
 };
 
 use super::row::option_table;
@@ -194,6 +194,8 @@ option_table! {
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
         block_cache: Option<Arc<BlockCache>> = None;
+        /// Cache of blocks as they are in their files, in files on a faster device.
+        persistent_cache: Option<Arc<PersistentCache>> = None;
     }
     hints {
         /// Sequential reads before automatic read-ahead starts; always two.
@@ -210,7 +212,7 @@ option_table! {
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
         /// Custom indexes.
         "user_defined_index_factory" accepts ["nullptr"];
-        /// A cache on a device.
+        /// Objects cannot be made from text; see the field persistent_cache.
         "persistent_cache" accepts ["nullptr"];
         /// A cache of compressed blocks (removed in RocksDB 8).
         "block_cache_compressed" accepts ["nullptr"];
@@ -226,6 +228,7 @@ impl BlockBasedTableOptions {
     pub fn to_table_options(&self) -> pumice_base::Result<TableOptions> {
         let options = TableOptions {
             block_cache: self.block_cache.clone(),
+            persistent_cache: self.persistent_cache.clone(),
             no_block_cache: self.no_block_cache,
             block_size: self.block_size,
             block_size_deviation: self.block_size_deviation as u32,

@@ -16,6 +16,7 @@ use pumice_port::sync::Mutex;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableOptions;
 use crate::read::cached_block::PinnedBlock;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 use crate::stats::TableStats;
 use crate::trace::BlockTracer;
@@ -122,6 +123,10 @@ impl TableReadOptions {
     #[inline]
     pub fn waits_once(&self) -> bool {
         self.async_io && !self.limits.is_set()
+    }
+
+    pub(crate) fn block_read(&self) -> BlockRead {
+        BlockRead { verify: self.verify_checksums, keep: self.fill_cache }
     }
 }
 

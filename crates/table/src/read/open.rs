@@ -27,8 +27,9 @@ use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::context::{TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
-use crate::read::file::{TableFile, Tail};
+use crate::read::file::{BlockRead, TableFile, Tail};
 use crate::read::index::IndexEncoding;
+use crate::read::persistent::PersistentBlocks;
 use crate::read::table::{HeldPartitions, Table, TableFilter};
 use crate::unique_id;
 
@@ -164,6 +165,7 @@ impl Opener {
             stats: context.stats.clone(),
             tracer: context.tracer.clone(),
             level: AtomicUsize::new(usize::try_from(context.level).unwrap_or(0)),
+            persistent: None,
         };
         let tail = Tail::new(start, bytes);
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;
@@ -193,8 +195,13 @@ impl Opener {
             options.block_cache.clone().filter(|_| !options.no_block_cache);
         let embeds = properties.collected(properties::EMBEDDED_BLOBS).is_some();
         // What is cached of such a table has its number, which the file has in this database alone.
-        let own = || unique_id::cache_base(&properties).filter(|_| !embeds);
-        let cache_base = own().unwrap_or_else(|| {
+        let own = unique_id::cache_base(&properties).filter(|_| !embeds);
+        self.file.persistent = options
+            .persistent_cache
+            .as_ref()
+            .zip(own)
+            .map(|(cache, base)| Box::new(PersistentBlocks { cache: Arc::clone(cache), base }));
+        let cache_base = own.unwrap_or_else(|| {
             // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
             [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]
         });
@@ -346,7 +353,7 @@ pub(crate) fn read(
     let len = file.stored_len(handle, kind)?;
     match tail.get(handle.offset, len) {
         Some(stored) => file.open_stored(handle, kind, true, stored),
-        None => file.read(handle, kind, true),
+        None => file.read(handle, kind, BlockRead::CHECKED),
     }
 }
 

@@ -16,6 +16,7 @@ mod index_kinds;
 mod model;
 mod parallel;
 mod passing;
+mod persistent;
 mod prefix;
 #[path = "../support/prefixed.rs"]
 mod prefixed;

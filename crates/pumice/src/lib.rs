@@ -226,4 +226,5 @@ pub use pumice_port::os::CpuPriority;
 pub use pumice_port::pool::{Priority as PoolPriority, ThreadPools};
 pub use pumice_table::BlockCache;
 pub use pumice_table::TableProperties;
+pub use pumice_table::{PersistentCache, PersistentCacheOptions, PersistentCacheStats};
 pub use row_cache::RowCache;

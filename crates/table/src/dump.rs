@@ -16,6 +16,7 @@ use crate::read::block::{Expanded, GlobalSeqno};
 use crate::read::cached_block::CachedBlock;
 use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 use crate::seqno_to_time_mapping::SeqnoToTimeMapping;
 use crate::unique_id::external_unique_id;
@@ -77,7 +78,7 @@ pub fn meta_blocks_text(table: &Table) -> Result<String> {
 
 fn meta_blocks(table: &Table) -> Result<Vec<(String, BlockHandle)>> {
     let handle = table.footer.metaindex;
-    let contents = table.file.read(handle, BlockKind::MetaIndex, true)?;
+    let contents = table.file.read(handle, BlockKind::MetaIndex, BlockRead::ONCE)?;
     MetaIndex::decode_all(contents)
         .map_err(|what| table.file.bad_block(handle, BlockKind::MetaIndex, what))
 }
@@ -286,7 +287,7 @@ fn data_text(
             return Err(bad("blocks out of order"));
         }
         end = handle.end().unwrap_or(u64::MAX);
-        let contents = table.file.read(*handle, BlockKind::Data, true)?;
+        let contents = table.file.read(*handle, BlockKind::Data, BlockRead::ONCE)?;
         let block: CachedBlock = table.decode(contents, *handle, BlockKind::Data)?;
         keys.allow(&block.block);
         let mut cursor = BlockCursor::new(GlobalSeqno::default());

@@ -29,6 +29,7 @@ mod formats;
 mod handle;
 mod metaindex;
 pub mod options;
+mod persistent_cache;
 mod plain;
 mod prefix;
 pub mod properties;
@@ -51,6 +52,7 @@ pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
     PrepopulateBlockCache, TableOptions, UserDefinedIndex,
 };
+pub use persistent_cache::{PersistentCache, PersistentCacheOptions, PersistentCacheStats};
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;

@@ -14,6 +14,7 @@ use pumice_filter::FilterPolicy;
 use crate::cache_usage::CacheUsageOptions;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::formats::RowTable;
+use crate::persistent_cache::PersistentCache;
 use crate::read::cached_block::{BlockCache, CachedBlock};
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
@@ -124,6 +125,8 @@ pub struct TableOptions {
     pub row_table: Option<RowTable>,
     /// Cache of decoded blocks; `None` reads every data block from the file.
     pub block_cache: Option<Arc<BlockCache>>,
+    /// Cache of blocks as they are in their files, on another device.
+    pub persistent_cache: Option<Arc<PersistentCache>>,
     /// Do not use `block_cache`.
     pub no_block_cache: bool,
     /// Target of uncompressed bytes per data block.
@@ -271,6 +274,7 @@ impl TableOptions {
     pub const DEFAULT: Self = TableOptions {
         row_table: None,
         block_cache: None,
+        persistent_cache: None,
         no_block_cache: false,
         block_size: 4096,
         block_size_deviation: 10,

@@ -15,6 +15,9 @@ pub trait TableStats: Send + Sync {
     fn secondary_hit(&self, _kind: BlockKind) {}
     /// A dummy was found there (COMPRESSED_SECONDARY_CACHE_DUMMY_HITS).
     fn secondary_dummy_hit(&self) {}
+    /// A block was looked for in the persistent cache (PERSISTENT_CACHE_HIT,
+    /// PERSISTENT_CACHE_MISS).
+    fn persistent(&self, _hit: bool) {}
     /// A block was put into the cache.
     fn cache_add(&self, _kind: BlockKind, _bytes: usize) {}
     /// The cache had no room for a block.

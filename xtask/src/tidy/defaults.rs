@@ -43,6 +43,8 @@ const OTHER_THINGS: &[(&str, &str)] = &[
     ("FileOptions", "allow_fallocate"),
     // Tables use the cache that the engine passes; without an option it makes one.
     ("TableOptions", "block_cache"),
+    // An object: none unless the engine passes one.
+    ("TableOptions", "persistent_cache"),
 ];
 /// Enumerations that mean different things by the same variants.
 const OTHER_KINDS: &[[&str; 2]] = &[

@@ -1,11 +1,14 @@
 //! The caches that the flags ask for, and what is charged to the block cache.
 //!
-//! Pure functions.
+//! Pure functions, but that of the persistent cache, which makes its directory.
 
 use std::sync::Arc;
 
 use pumice::options::{CacheUsageOptions, Charged, cache_from_text};
-use pumice::{BlockCache, CacheOptions, TieredCacheOptions};
+use pumice::{
+    BlockCache, CacheOptions, FileSystem, PersistentCache, PersistentCacheOptions,
+    TieredCacheOptions,
+};
 
 use super::engine_options;
 use super::flags::Flags;
@@ -71,6 +74,26 @@ pub fn blob_cache(flags: &Flags, shared: &Arc<BlockCache>) -> Arc<BlockCache> {
     }
     let bytes = usize::try_from(flags.blob_cache_size).unwrap_or(usize::MAX);
     BlockCache::new(CacheOptions::new(bytes))
+}
+
+/// The cache of blocks in files, if the flags ask for one.
+///
+/// # Errors
+/// RocksDB's words, if it cannot be made.
+pub fn persistent_cache(
+    flags: &Flags,
+    fs: &Arc<dyn FileSystem>,
+) -> Result<Option<Arc<PersistentCache>>, String> {
+    if flags.read_cache_path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let bytes = u64::try_from(flags.read_cache_size).unwrap_or(0);
+    let options = PersistentCacheOptions {
+        enable_direct_reads: flags.read_cache_direct_read,
+        ..PersistentCacheOptions::new(&flags.read_cache_path, bytes)
+    };
+    let cache = PersistentCache::open(Arc::clone(fs), options);
+    cache.map(Some).map_err(|error| format!("Error initializing read cache, {error}"))
 }
 
 /// What is charged to the block cache besides blocks. RocksDB's flags decide about each role: none

@@ -454,6 +454,9 @@ flag_table! {
     tiered_adm_policy: String = "auto",
         "Which evicted blocks the secondary cache of a tiered one takes: auto, placeholder, \
         allow_cache_hits or allow_all";
+    read_cache_path: PathBuf = "", "Keep blocks that are read in files of this directory";
+    read_cache_size: i64 = 4 << 30, "Number of bytes of these files";
+    read_cache_direct_read: bool = true, "Read them past the cache of the operating system";
     use_blob_cache: bool = false, "Use a cache of values in blob files";
     use_shared_block_and_blob_cache: bool = true, "The blob cache is the block cache";
     blob_cache_size: u64 = 8 << 20, "Number of bytes of a blob cache that is not the block cache";

@@ -515,9 +515,9 @@ mod tests {
         );
         assert!(errors(&["--num"])[0].starts_with("ERROR: flag '--num' is missing its argument; "));
         assert_eq!(
-            errors(&["--read_cache_path=x"]),
-            ["ERROR: flag --read_cache_path of RocksDB's db_bench is not supported yet: it needs \
-                 persistent caches"]
+            errors(&["--use_cuckoo_table"]),
+            ["ERROR: flag --use_cuckoo_table of RocksDB's db_bench is not supported yet: it \
+                 needs cuckoo tables"]
         );
         assert_eq!(errors(&["--nonum"]), ["ERROR: unknown command line flag 'nonum'"]);
         assert!(run(&["--undefok=foo,bar", "--foo=1", "--nobar"]).is_ok());

@@ -149,6 +149,8 @@ impl Pumice {
             let inner = options.db.file_system;
             options.db.file_system = Arc::new(CountedFiles { inner, counts });
         }
+        let persistent = caches::persistent_cache(flags, &options.db.file_system)?;
+        options.cf.table_factory.persistent_cache = persistent;
         let families = Families::new(flags)?;
         let transactions = pumice_transactions::wanted(flags)?;
         let blob_db = pumice_blob_db::wanted(flags)?;

@@ -70,6 +70,7 @@ impl RocksDb {
             ("secondary_cache_uri", !flags.secondary_cache_uri.is_empty()),
             ("use_compressed_secondary_cache", flags.use_compressed_secondary_cache),
             ("compression_manager", !flags.compression_manager.eq_ignore_ascii_case("none")),
+            ("read_cache_path", !flags.read_cache_path.as_os_str().is_empty()),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
             ("thread_status_per_interval", flags.thread_status_per_interval != 0),

@@ -44,7 +44,6 @@ pub fn find(name: &str) -> Option<Known> {
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
     ("enable_blob_direct_write", "false", "blob files"),
-    ("read_cache_path", "", "persistent caches"),
     (
         "use_cache_jemalloc_no_dump_allocator",
         "false",
@@ -84,9 +83,7 @@ pub const IDLE: &[(&str, &str)] = &[
     ("multiscan_use_async_io", "false"),
     ("openandcompact_allow_resumption", "false"),
     ("optimize_multiget_for_io", "true"),
-    ("read_cache_direct_read", "true"),
     ("read_cache_direct_write", "true"),
-    ("read_cache_size", "4294967296"),
     ("skip_list_lookahead", "0"),
     ("transaction_sleep", "0"),
 ];

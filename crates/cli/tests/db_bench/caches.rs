@@ -128,3 +128,35 @@ fn a_secondary_cache_has_what_was_evicted() {
         assert!(hits(&format!("{tiers}={policy} --cost_write_buffer_to_cache")) > 1000);
     }
 }
+
+/// Reads that find nothing in the block cache find their blocks in files, and tables are read less.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn a_read_cache_has_what_was_read() {
+    let (dir, fast) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = fast.path().join("cache");
+    let reads = "--num=3000 --seed=7 --cache_size=0 --statistics \
+                 --benchmarks=filluniquerandom,flush,readrandom,readrandom,seekrandom";
+    let run = |flags: &str| {
+        let out = db_bench(dir.path(), &format!("{reads} {flags}")).good();
+        assert!(result(&out, "readrandom").ends_with("(3000 of 3000 found)"), "{out}");
+        ["hit", "miss"].map(|name| {
+            let before = format!("rocksdb.persistent.cache.{name} COUNT : ");
+            let (_, count) = out.split_once(&before).unwrap();
+            count.lines().next().unwrap().parse::<u64>().unwrap()
+        })
+    };
+    assert_eq!(run(""), [0, 0]);
+    let flag = format!("--read_cache_path={}", path.display());
+    for more in ["", "--noread_cache_direct_read --read_cache_size=200000000"] {
+        let [hits, misses] = run(&format!("{flag} {more}"));
+        assert!(hits > 5000 && (1..500).contains(&misses), "{more}: {hits} {misses}");
+    }
+    let refused = |flags: &str| db_bench(dir.path(), &format!("{FILL} {flags}")).bad();
+    let small = refused(&format!("{flag} --read_cache_size=1000"));
+    let words = "Error initializing read cache, Invalid argument: invalid cache size";
+    assert!(small.contains(words), "{small}");
+    std::fs::write(fast.path().join("file"), "").unwrap();
+    let blocked = refused(&format!("{}/file/cache", flag.trim_end_matches("/cache")));
+    assert!(blocked.contains("Error initializing read cache, IO error: "), "{blocked}");
+}

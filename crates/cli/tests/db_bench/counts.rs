@@ -19,7 +19,7 @@ fn assert_stated(page: &str, words: &str) {
 const ENGINE: &str = "the engine's option";
 
 /// Flags of RocksDB's that are refused when the command line is read.
-const REFUSED_FLAGS: usize = 9;
+const REFUSED_FLAGS: usize = 3;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {

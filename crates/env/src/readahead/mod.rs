@@ -106,6 +106,16 @@ impl ReadaheadBuffer {
         self.flies = flies;
     }
 
+    /// Whether a read there would go to the file, for nothing more than itself.
+    pub fn reads_alone(&self, offset: u64, bytes: usize) -> bool {
+        let in_sequence = match self.sequential_reads {
+            u32::MAX => true,
+            reads => reads >= 1 && offset == self.expected,
+        };
+        let reads_ahead = in_sequence && self.step > 0;
+        !reads_ahead && !self.holds(offset, bytes)
+    }
+
     /// The `bytes` bytes from `offset`, fewer only at the end of the file.
     ///
     /// # Errors

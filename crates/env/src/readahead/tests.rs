@@ -87,6 +87,45 @@ fn readahead_of_the_system_needs_little_memory() {
     }
 }
 
+/// A read that is said to be alone reads its own bytes and no others; in a sequence that is so for
+/// the first two reads, or without readahead for all.
+#[pumice_test_macros::test]
+fn what_reads_alone_reads_nothing_else() {
+    let fs = MemFs::new(0);
+    let path = Path::new("/f");
+    let data = Rng::new(9).bytes(300_000);
+    write_file(&fs, path, &data, false).unwrap();
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let file = fs.open_random_with(path, &ReadFileOptions::default()).unwrap();
+        let file = Arc::new(Noting { file, prefetches: false, unit: 1, noted: Mutex::default() });
+        let (step, step_max) = [(0, 8192), (1024, 8192), (8192, 8192), (0, 0)][seed as usize % 4];
+        let mut buffer = ReadaheadBuffer::new(file.clone(), step, step_max);
+        let mut next = 0;
+        for run in 0..60 {
+            let mut offset = if rng.one_in(3) { next } else { rng.uniform(250_000) };
+            for at in 0..rng.uniform(6) {
+                let bytes = 1 + rng.uniform(3000);
+                let alone = buffer.reads_alone(offset, bytes as usize);
+                buffer.read_at(offset, bytes as usize).unwrap();
+                let reads = std::mem::take(&mut file.noted.lock()[1]);
+                let what = format!("PUMICE_SEED={seed} run {run}: {offset} + {bytes}: {reads:?}");
+                if alone {
+                    let own = offset..offset + bytes;
+                    assert!(reads.len() == 1, "{what}");
+                    assert!(own.start <= reads[0].start && reads[0].end == own.end, "{what}");
+                } else if at == 0 && step < step_max && offset != next {
+                    assert!(reads.is_empty(), "{what}");
+                }
+                assert!(!alone || at < 2 || step == 0, "{what}");
+                assert!(!alone || step < step_max || step_max == 0, "{what}");
+                offset += bytes;
+                next = offset;
+            }
+        }
+    }
+}
+
 /// What bypasses the system's cache is read in whole units into suitable memory, each unit once.
 #[pumice_test_macros::test]
 fn readahead_reads_units_once() {

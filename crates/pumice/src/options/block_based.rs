@@ -11,7 +11,7 @@ use pumice_base::{Comparator, Error};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
     BlockCache, CacheUsageOptions, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
-    PrepopulateBlockCache, TableOptions, UserDefinedIndex,
+    PersistentCache, PrepopulateBlockCache, TableOptions, UserDefinedIndex,
 };
 
 use super::ColumnFamilyOptions;
@@ -211,6 +211,8 @@ option_table! {
         block_cache: Option<Arc<BlockCache>> = None;
         /// The format of new tables.
         format: TableFactory = TableFactory::BlockBased;
+        /// Cache of blocks as they are in their files, in files on a faster device.
+        persistent_cache: Option<Arc<PersistentCache>> = None;
     }
     hints {
         /// Sequential reads before automatic read-ahead starts; always two.
@@ -223,7 +225,7 @@ option_table! {
     unsupported {
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
-        /// A cache on a device.
+        /// Objects cannot be made from text; see the field persistent_cache.
         "persistent_cache" accepts ["nullptr"];
         /// A cache of compressed blocks (removed in RocksDB 8).
         "block_cache_compressed" accepts ["nullptr"];
@@ -240,6 +242,7 @@ impl BlockBasedTableOptions {
         let options = TableOptions {
             row_table: self.format.row_table(),
             block_cache: self.block_cache.clone(),
+            persistent_cache: self.persistent_cache.clone(),
             no_block_cache: self.no_block_cache,
             block_size: self.block_size,
             block_size_deviation: self.block_size_deviation as u32,

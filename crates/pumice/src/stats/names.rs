@@ -86,6 +86,8 @@ stat_names! {
         BloomFilterPrefixChecked = "rocksdb.bloom.filter.prefix.checked",
         BloomFilterPrefixUseful = "rocksdb.bloom.filter.prefix.useful",
         BloomFilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
+        PersistentCacheHit = "rocksdb.persistent.cache.hit",
+        PersistentCacheMiss = "rocksdb.persistent.cache.miss",
         SimBlockCacheHit = "rocksdb.sim.block.cache.hit",
         SimBlockCacheMiss = "rocksdb.sim.block.cache.miss",
         MemtableHit = "rocksdb.memtable.hit",

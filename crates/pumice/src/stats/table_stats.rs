@@ -49,6 +49,11 @@ impl TableStats for TableTickers {
         self.record_tick(simulated(hit), 1);
     }
 
+    fn persistent(&self, hit: bool) {
+        let ticker = if hit { Ticker::PersistentCacheHit } else { Ticker::PersistentCacheMiss };
+        self.record_tick(ticker, 1);
+    }
+
     fn secondary_hit(&self, kind: BlockKind) {
         self.record_tick(Ticker::SecondaryCacheHits, 1);
         self.record_tick(Ticker::CompressedSecondaryCacheHits, 1);

@@ -10,4 +10,5 @@ mod common;
 mod everyday;
 mod multi_get;
 mod option_rows;
+mod persistent_cache;
 mod secondary_cache;

@@ -204,7 +204,7 @@ impl Table {
         let usual =
             self.index_encoding == IndexEncoding::USUAL && self.comparator.user.is_bytewise();
         at_pace(options, || {
-            self.file.search_in_passing(handle, options.verify_checksums, |block| {
+            self.file.search_in_passing(handle, options.block_read(), |block| {
                 if usual { partial::find(block, target.user_key().as_bytes()) } else { Ok(None) }
             })
         })
@@ -431,9 +431,10 @@ impl Table {
         options: &TableReadOptions,
         keep: bool,
     ) -> Result<PinnedBlock> {
-        let TableReadOptions { verify_checksums, io_priority, limits, .. } = *options;
+        let TableReadOptions { verify_checksums, fill_cache, io_priority, limits, .. } = *options;
         let options = TableReadOptions {
             verify_checksums,
+            fill_cache,
             io_priority,
             limits,
             ..TableReadOptions::default()
@@ -448,7 +449,9 @@ impl Table {
             && matches!(self.comparator.user, Comparator::Custom(_));
         let traced = self.file.tracer.as_ref().is_some_and(|tracer| tracer.is_on());
         let spills = self.cache.as_ref().is_some_and(|cache| cache.secondary_cache().is_some());
-        !compares && !traced && !spills && self.file.file.needs_little_stack()
+        let persistent = self.options.persistent_cache.as_ref();
+        let foreign = persistent.is_some_and(|cache| !cache.needs_little_stack());
+        !compares && !traced && !spills && !foreign && self.file.file.needs_little_stack()
     }
 
     #[cold]
@@ -484,16 +487,16 @@ impl Table {
         options: &TableReadOptions,
         packed: bool,
     ) -> Result<CachedBlock> {
-        let verify = options.verify_checksums;
+        let how = options.block_read();
         if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
-            let contents = at_pace(options, || self.file.read_in_passing(handle, kind, verify))?;
+            let contents = at_pace(options, || self.file.read_in_passing(handle, kind, how))?;
             let block = self.decode_index(&contents, handle, kind)?;
             TableFile::recycle(contents);
             Ok(block)
         } else {
             let contents = at_pace(options, || match packed {
-                true => self.file.read_in_passing(handle, kind, verify),
-                false => self.file.read(handle, kind, verify),
+                true => self.file.read_in_passing(handle, kind, how),
+                false => self.file.read(handle, kind, how),
             })?;
             self.decode(contents, handle, kind)
         }

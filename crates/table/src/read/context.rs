@@ -17,6 +17,7 @@ use crate::footer::OtherFormat;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, UserDefinedIndex};
 use crate::read::cached_block::PinnedBlock;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 use crate::stats::TableStats;
 use crate::trace::BlockTracer;
@@ -137,6 +138,10 @@ impl TableReadOptions {
     #[inline]
     pub fn waits_once(&self) -> bool {
         self.async_io && !self.limits.is_set()
+    }
+
+    pub(crate) fn block_read(&self) -> BlockRead {
+        BlockRead { verify: self.verify_checksums, keep: self.fill_cache }
     }
 }
 

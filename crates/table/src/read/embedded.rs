@@ -27,6 +27,7 @@ use crate::build::block_builder::MetaBlockBuilder;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::block::{Block, Expanded, KeyForm};
 use crate::read::cursor::BlockCursor;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 
 /// Entries from one restart point of a rebuilt block to the next.
@@ -57,7 +58,8 @@ impl Table {
         if !self.is_between_blocks(handle) {
             return bad("embedded blob where the table has something else");
         }
-        let value = self.file.read(handle, BlockKind::Blob, verify)?;
+        let how = BlockRead { verify, keep: false };
+        let value = self.file.read(handle, BlockKind::Blob, how)?;
         // A record may say by itself that it is compressed.
         if value.len() as u64 == index.size { Ok(value) } else { bad("compressed embedded blob") }
     }

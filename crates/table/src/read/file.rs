@@ -20,6 +20,7 @@ use pumice_env::RandomAccessFile;
 use pumice_env::perf::{self, PerfMetric};
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
+use crate::read::persistent::PersistentBlocks;
 use crate::stats::TableStats;
 use crate::trace::BlockTracer;
 
@@ -80,6 +81,24 @@ pub(crate) struct TableFile {
     pub tracer: Option<Arc<dyn BlockTracer>>,
     /// The level where it was last seen by a read with statistics (see `Table::seen_at`).
     pub level: AtomicUsize,
+    /// Its blocks in a persistent cache, if there is one.
+    pub persistent: Option<Box<PersistentBlocks>>,
+}
+
+/// How a block is read.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockRead {
+    /// Its checksum is compared.
+    pub verify: bool,
+    /// It may be put into a persistent cache.
+    pub keep: bool,
+}
+
+impl BlockRead {
+    /// For what a table holds: compared, and kept.
+    pub const CHECKED: BlockRead = BlockRead { verify: true, keep: true };
+    /// For what is looked at once: compared.
+    pub const ONCE: BlockRead = BlockRead { verify: true, keep: false };
 }
 
 /// The outcome of searching a block in passing.
@@ -118,8 +137,8 @@ impl TableFile {
     }
 
     /// Reads a block with its own read and returns its contents.
-    pub fn read(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
-        self.read_into(handle, kind, verify, None)
+    pub fn read(&self, handle: BlockHandle, kind: BlockKind, how: BlockRead) -> Result<Vec<u8>> {
+        self.read_into(handle, kind, how, None)
     }
 
     /// As `read`, for contents that are not kept: the caller gives them back with `recycle`.
@@ -127,9 +146,9 @@ impl TableFile {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        how: BlockRead,
     ) -> Result<Vec<u8>> {
-        self.read_into(handle, kind, verify, Some(CONTENTS.with(Cell::take)))
+        self.read_into(handle, kind, how, Some(CONTENTS.with(Cell::take)))
     }
 
     /// Memory that a read gave back, empty.
@@ -152,13 +171,13 @@ impl TableFile {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        how: BlockRead,
         passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
         if handle.size > KEPT_BUFFER_BYTES as u64 {
-            return self.read_large(handle, kind, verify, passing);
+            return self.read_large(handle, kind, how, passing);
         }
-        self.with_stored(handle, kind, verify, |stored| {
+        self.with_stored(handle, kind, how, |stored| {
             self.unpack(handle, kind, stored, passing.unwrap_or_default())
         })
     }
@@ -169,11 +188,11 @@ impl TableFile {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        how: BlockRead,
         passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.stored_len(handle, kind)?];
-        self.fill(handle, kind, verify, &mut stored)?;
+        self.fill(handle, kind, how, &mut stored)?;
         let size = to_usize(handle.size);
         if stored.get(size) == Some(&(CompressionType::None as u8)) {
             stored.truncate(size);
@@ -188,11 +207,11 @@ impl TableFile {
     pub fn search_in_passing<R>(
         &self,
         handle: BlockHandle,
-        verify: bool,
+        how: BlockRead,
         search: impl FnOnce(&mut SnappyPrefix<'_>) -> Result<Option<R>>,
     ) -> Result<Searched<R>> {
         let kind = BlockKind::Index;
-        self.with_stored(handle, kind, verify, |stored| {
+        self.with_stored(handle, kind, how, |stored| {
             let mut buffer = CONTENTS.with(Cell::take);
             let (payload, trailer) = stored.split_at(to_usize(handle.size));
             if trailer.first() == Some(&(CompressionType::Snappy as u8)) {
@@ -218,7 +237,7 @@ impl TableFile {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        how: BlockRead,
         f: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         let len = self.stored_len(handle, kind)?;
@@ -227,7 +246,7 @@ impl TableFile {
             buffer.resize(len, 0);
         }
         let stored = &mut buffer[..len];
-        let done = self.fill(handle, kind, verify, stored).and_then(|()| f(stored));
+        let done = self.fill(handle, kind, how, stored).and_then(|()| f(stored));
         if buffer.capacity() <= KEPT_BUFFER_BYTES {
             READ_BUFFER.with(|kept| kept.set(buffer));
         }
@@ -239,9 +258,12 @@ impl TableFile {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        how: BlockRead,
         stored: &mut [u8],
     ) -> Result<()> {
+        if self.persistent.is_some() && self.find_persistent(handle, kind, how.verify, stored) {
+            return Ok(());
+        }
         let got = {
             let _time = perf::time(PerfMetric::BlockReadTime);
             let _cpu = perf::time(PerfMetric::BlockReadCpuTime);
@@ -252,7 +274,11 @@ impl TableFile {
             return Err(self.bad_block(handle, kind, &what));
         }
         self.count_read(kind, got);
-        self.check(handle, kind, verify, stored)
+        self.check(handle, kind, how.verify, stored)?;
+        if how.keep {
+            self.keep_persistent(handle, stored);
+        }
+        Ok(())
     }
 
     /// Verifies a stored block, trailer included, and returns its contents.
@@ -279,7 +305,7 @@ impl TableFile {
         self.unpack(handle, kind, stored, buffer)
     }
 
-    fn check(
+    pub(super) fn check(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
@@ -315,7 +341,7 @@ impl TableFile {
     }
 
     /// Puts the contents of a stored block into `contents`.
-    fn unpack(
+    pub(super) fn unpack(
         &self,
         handle: BlockHandle,
         kind: BlockKind,

@@ -287,18 +287,30 @@ impl TableIter {
         }
         let table = &self.table;
         let len = table.file.stored_len(handle, BlockKind::Data)?;
-        let readahead = self.readahead.as_mut().expect("prepare_readahead was called");
-        readahead.fly(flies);
-        let stored = at_pace(&self.options, || readahead.read_at(handle.offset, len))?;
-        if stored.len() != len {
-            return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));
-        }
-        table.file.count_read(BlockKind::Data, len);
-        let verify = self.options.verify_checksums;
         let fill = self.options.fill_cache && table.cache.is_some();
         let buffer = if fill { Vec::new() } else { std::mem::take(&mut self.spare) };
-        let contents =
-            table.file.open_stored_into(handle, BlockKind::Data, verify, stored, buffer)?;
+        let readahead = self.readahead.as_mut().expect("prepare_readahead was called");
+        let how = self.options.block_read();
+        let alone = table.file.persistent.is_some() && readahead.reads_alone(handle.offset, len);
+        let mut kept = vec![0; if alone { len } else { 0 }];
+        let found =
+            alone && table.file.find_persistent(handle, BlockKind::Data, how.verify, &mut kept);
+        let contents = if found {
+            table.file.unpack(handle, BlockKind::Data, &kept, buffer)?
+        } else {
+            readahead.fly(flies);
+            let stored = at_pace(&self.options, || readahead.read_at(handle.offset, len))?;
+            if stored.len() != len {
+                return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));
+            }
+            table.file.count_read(BlockKind::Data, len);
+            let (data, verify) = (BlockKind::Data, how.verify);
+            let contents = table.file.open_stored_into(handle, data, verify, stored, buffer)?;
+            if alone && how.keep {
+                table.file.keep_persistent(handle, stored);
+            }
+            contents
+        };
         let block = table.decode(contents, handle, BlockKind::Data)?;
         table.admit(block, handle, self.options.fill_cache)
     }

@@ -6,8 +6,9 @@
 //! removes cached blocks. Under them: `file` (checksums, decompression), `block` and `index`
 //! (decoded blocks), `scan` and `cursor` (walking a block), `embedded` (values in records of the
 //! table), `protect` (blocks that change in memory), `cached_block` (entries of the block cache),
-//! `secondary` (those of the secondary one), `context` (parameters of an open and of a read),
-//! `read_amp` (which part of a block is used), `observe` (reports to statistics and perf contexts).
+//! `secondary` (those of the secondary one), `persistent` (blocks in a persistent cache), `context`
+//! (parameters of an open and of a read), `read_amp` (which part of a block is used), `observe`
+//! (reports to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -27,6 +28,7 @@ mod next_blocks;
 mod observe;
 pub(crate) mod open;
 pub(crate) mod partitioned;
+mod persistent;
 pub(crate) mod protect;
 pub(crate) mod read_amp;
 pub(crate) mod salvage;

@@ -27,8 +27,9 @@ use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::context::{Origin, TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
-use crate::read::file::{TableFile, Tail};
+use crate::read::file::{BlockRead, TableFile, Tail};
 use crate::read::index::IndexEncoding;
+use crate::read::persistent::PersistentBlocks;
 use crate::read::table::{HeldPartitions, Table, TableFilter};
 use crate::unique_id;
 
@@ -180,6 +181,7 @@ impl Opener {
             stats: context.stats.clone(),
             tracer: context.tracer.clone(),
             level: AtomicUsize::new(usize::try_from(context.level).unwrap_or(0)),
+            persistent: None,
         };
         let tail = Tail::new(start, bytes);
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;
@@ -194,12 +196,11 @@ impl Opener {
         self.file.max_block_bytes = self.file.max_block_bytes.max(most);
         self.check_identity(&properties)?;
         self.check_order(&properties)?;
-        let global = properties
-            .global_seqno(self.context.largest_seqno)
-            .map_err(|error| error.with_context(self.file.name()))?;
+        let global = properties.global_seqno(self.context.largest_seqno);
+        let global = global.map_err(|error| error.with_context(self.file.name()))?;
         self.read_dictionary(&properties)?;
-        let index_type =
-            properties.index_type().map_err(|error| error.with_context(self.file.name()))?;
+        let named = |error: Error| error.with_context(self.file.name());
+        let index_type = properties.index_type().map_err(named)?;
         let missing = || Error::corruption(format!("no index block in {}", self.file.name()));
         let index_handle = self.footer.index.or(self.meta.index).ok_or_else(missing)?;
         let options = &self.context.options;
@@ -207,8 +208,10 @@ impl Opener {
             options.block_cache.clone().filter(|_| !options.no_block_cache);
         let embeds = properties.collected(properties::EMBEDDED_BLOBS).is_some();
         // What is cached of such a table has its number, which the file has in this database alone.
-        let own = || unique_id::cache_base(&properties).filter(|_| !embeds);
-        let cache_base = own().unwrap_or_else(|| {
+        let own = unique_id::cache_base(&properties).filter(|_| !embeds);
+        let in_file = own.filter(|_| self.origin.is_none());
+        self.file.persistent = PersistentBlocks::of(options, in_file);
+        let cache_base = own.unwrap_or_else(|| {
             // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
             [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]
         });
@@ -367,7 +370,7 @@ pub(crate) fn read(
     let len = file.stored_len(handle, kind)?;
     match tail.get(handle.offset, len) {
         Some(stored) => file.open_stored(handle, kind, true, stored),
-        None => file.read(handle, kind, true),
+        None => file.read(handle, kind, BlockRead::CHECKED),
     }
 }
 

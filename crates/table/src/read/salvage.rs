@@ -16,6 +16,7 @@ use crate::read::block::Block;
 use crate::read::cached_block::CachedBlock;
 use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 
 /// Entries of a table as far as they can be read, in order; see the module head.
@@ -67,7 +68,7 @@ impl Table {
             return Ok(());
         }
         for handle in top.handles() {
-            let read = self.file.read(handle, BlockKind::Index, true);
+            let read = self.file.read(handle, BlockKind::Index, BlockRead::ONCE);
             match read.and_then(|bytes| self.decode(bytes, handle, BlockKind::Index)) {
                 Ok(part) => handles.extend(part.as_index().into_iter().flat_map(|i| i.handles())),
                 Err(error) => damage.push(error),
@@ -139,7 +140,7 @@ impl SalvageIter {
         if handle.offset < self.end {
             return Err(bad("blocks out of order"));
         }
-        let contents = table.file.read(handle, BlockKind::Data, true)?;
+        let contents = table.file.read(handle, BlockKind::Data, BlockRead::ONCE)?;
         let block = table.decode(contents, handle, BlockKind::Data)?;
         match last_of(&block.block, table, &self.last) {
             Ok(last) => self.last = last,

@@ -14,6 +14,7 @@ use crate::BlockKind;
 use crate::metaindex::MetaIndex;
 use crate::read::context::{TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
+use crate::read::file::BlockRead;
 use crate::read::table::Table;
 
 /// Internal keys of a block.
@@ -246,9 +247,10 @@ fn the_tries_of_rocksdb_11_9_are_rebuilt() {
         let file = PosixFs.open_random_with(&db.join(&name), &Default::default()).unwrap();
         let len = file.len();
         let table = Table::open(TableReadContext::default(), file, len).unwrap();
-        let meta = table.file.read(table.footer.metaindex, BlockKind::MetaIndex, true).unwrap();
+        let meta =
+            table.file.read(table.footer.metaindex, BlockKind::MetaIndex, BlockRead::ONCE).unwrap();
         let place = MetaIndex::decode(meta).unwrap().trie.unwrap();
-        let theirs = table.file.read(place, BlockKind::Index, true).unwrap();
+        let theirs = table.file.read(place, BlockKind::Index, BlockRead::ONCE).unwrap();
         assert_eq!(theirs.len() as u64, place.size, "it is not compressed");
         let blocks = data_blocks(&table);
         let (mut entries, mut entry) = (TrieEntries::default(), TrieEntry::default());

@@ -18,6 +18,7 @@ mod model;
 mod other_formats;
 mod parallel;
 mod passing;
+mod persistent;
 mod prefix;
 #[path = "../support/prefixed.rs"]
 mod prefixed;

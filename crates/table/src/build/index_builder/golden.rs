@@ -26,6 +26,7 @@ use crate::options::{DataBlockIndexType, IndexShortening, TableOptions};
 use crate::read::block::{Block, GlobalSeqno, KeyForm};
 use crate::read::context::{TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
+use crate::read::file::BlockRead;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::table::Table;
 
@@ -157,7 +158,7 @@ struct FileIndex {
 }
 
 fn file_index(table: &Table, kind: IndexType) -> FileIndex {
-    let read = |handle, kind| table.file.read(handle, kind, true).unwrap();
+    let read = |handle, kind| table.file.read(handle, kind, BlockRead::ONCE).unwrap();
     let meta = MetaIndex::decode_all(read(table.footer.metaindex, BlockKind::MetaIndex)).unwrap();
     let named = |name: &str| meta.iter().find(|(n, _)| n == name).map(|(_, h)| *h);
     let top_handle = table.footer.index.or(named(metaindex::INDEX)).unwrap();
@@ -215,8 +216,11 @@ fn check_index(case: &Case, table: &Table) -> FileIndex {
     let mut builder = IndexBuilder::new(&context).unwrap();
     let mut entry = IndexEntry::default();
     let mut hash = setup::data_block_hash(&context);
-    let blocks: Vec<Vec<u8>> =
-        found.data.iter().map(|h| table.file.read(*h, BlockKind::Data, true).unwrap()).collect();
+    let blocks: Vec<Vec<u8>> = found
+        .data
+        .iter()
+        .map(|h| table.file.read(*h, BlockKind::Data, BlockRead::ONCE).unwrap())
+        .collect();
     let all: Vec<BlockKeys> = blocks.iter().map(|block| keys_of(block.clone())).collect();
     let mut hashed = 0;
     for (i, keys) in all.iter().enumerate() {

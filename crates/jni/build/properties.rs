@@ -42,6 +42,7 @@ const ENDS: &[(&str, &str)] = &[
     ("LRUCache", "Cache"),
     ("ClockCache", "Cache"),
     ("HyperClockCache", "Cache"),
+    ("PersistentCache", "Persistent"),
     ("Filter", "Policy"),
     ("CassandraValueMergeOperator", "Merge"),
     ("StringAppendOperator", "Merge"),

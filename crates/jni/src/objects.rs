@@ -10,8 +10,9 @@ use pumice::backup::BackupEngine;
 use pumice::options::PlainTableOptions;
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, CompressionOptions,
-    ConcurrentTaskLimiter, Db, EventListener, FilterPolicy, Logger, MergeOperator, RateLimiter,
-    Snapshot, SstFileManager, SstFileReader, SstFileWriter, Statistics, WriteBufferManager,
+    ConcurrentTaskLimiter, Db, EventListener, FilterPolicy, Logger, MergeOperator, PersistentCache,
+    RateLimiter, Snapshot, SstFileManager, SstFileReader, SstFileWriter, Statistics,
+    WriteBufferManager,
 };
 pub use pumice_binding::batch::Batch;
 pub use pumice_binding::cursor::Iterator;
@@ -87,6 +88,7 @@ held! {
     46 TraceFile: "trace writer";
     47 CompactionLimit: "ConcurrentTaskLimiter";
     48 Notifier: "transaction notifier";
+    49 Persistent: "persistent cache";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
@@ -259,6 +261,10 @@ pub struct TableGate(pub pumice::TableFilter);
 /// A limit on compactions at once.
 #[derive(Clone, Debug)]
 pub struct CompactionLimit(pub Arc<ConcurrentTaskLimiter>);
+
+/// A cache of blocks in files.
+#[derive(Clone)]
+pub struct Persistent(pub Arc<PersistentCache>);
 
 /// A notifier of snapshots written in Java.
 #[derive(Clone, Debug)]

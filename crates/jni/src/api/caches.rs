@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use jni_sys::jvalue;
 use pumice::{
-    BlockCache, CacheOptions, ConcurrentTaskLimiter, IoPriority, PoolPriority, RateLimiter,
-    RateLimiterMode, RateLimiterOptions, SstFileManager, SstFileManagerOptions, WriteBufferManager,
+    BlockCache, CacheOptions, ConcurrentTaskLimiter, IoPriority, PersistentCache,
+    PersistentCacheOptions, PoolPriority, RateLimiter, RateLimiterMode, RateLimiterOptions,
+    SstFileManager, SstFileManagerOptions, WriteBufferManager,
 };
 use pumice_binding::database::Database;
 use pumice_binding::env::Env as Files;
@@ -17,7 +18,7 @@ use crate::ffi::from::{Handle, Taken};
 use crate::ffi::handle;
 use crate::ffi::into::New;
 use crate::maps;
-use crate::objects::{BufferManager, Cache, CompactionLimit, FileManager, Limiter};
+use crate::objects::{BufferManager, Cache, CompactionLimit, FileManager, Limiter, Persistent};
 
 fn cache(capacity: usize, charge: usize, strict: bool) -> New<Cache> {
     let mut options = CacheOptions::new(capacity);
@@ -59,6 +60,19 @@ pub fn new_hyper_clock(
     strict: bool,
 ) -> Result<New<Cache>> {
     Ok(cache(capacity, charge, strict))
+}
+
+/// Java: PersistentCache.newPersistentCache
+pub fn new_persistent(
+    _env: Env<'_>,
+    files: &Files,
+    path: String,
+    bytes: u64,
+    _logger: Handle,
+    _optimized_for_nvm: bool,
+) -> Result<New<Persistent>> {
+    let options = PersistentCacheOptions::new(path, bytes);
+    Ok(New(Persistent(PersistentCache::open(Arc::clone(files.file_system()), options)?)))
 }
 
 /// Java: Cache.getUsage

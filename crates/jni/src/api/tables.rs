@@ -11,7 +11,7 @@ use crate::cassandra::{CassandraFilter, CassandraMerge};
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::into::New;
-use crate::objects::{Cache, Filter, MemTable, Merge, Policy, Table};
+use crate::objects::{Cache, Filter, MemTable, Merge, Persistent, Policy, Table};
 
 const FLAGS: [&str; 12] = [
     "cache_index_and_filter_blocks",
@@ -42,7 +42,7 @@ fn blocks(
     (flags, bytes, ints): ([bool; 12], [i8; 4], [i32; 5]),
     sizes: [i64; 3],
     ratio: f64,
-    cache: Option<&Cache>,
+    (cache, persistent): (Option<&Cache>, Option<&Persistent>),
     policy: Option<&Policy>,
 ) -> TableOptions {
     let mut table = TableOptions::default();
@@ -73,6 +73,7 @@ fn blocks(
             None
         }
     };
+    table.engine.persistent_cache = persistent.map(|cache| Arc::clone(&cache.0));
     table.engine.filter_policy = policy.map(|policy| policy.0);
     table
 }
@@ -91,7 +92,7 @@ pub fn new_blocks(
     checksum: i8,
     no_cache: bool,
     cache: Option<&Cache>,
-    _persistent: i64,
+    persistent: Option<&Persistent>,
     size: i64,
     deviation: i32,
     restart: i32,
@@ -118,7 +119,7 @@ pub fn new_blocks(
     let bytes = [index_type, data_index, checksum, shortening];
     let ints = [deviation, restart, index_restart, amp, format];
     let sizes = [size, metadata, own_cache];
-    let table = blocks((flags, bytes, ints), sizes, ratio, cache, policy);
+    let table = blocks((flags, bytes, ints), sizes, ratio, (cache, persistent), policy);
     Ok(New(Table::Blocks(Box::new(table))))
 }
 
@@ -136,7 +137,7 @@ pub fn new_blocks_of_11(
     checksum: i8,
     no_cache: bool,
     cache: Option<&Cache>,
-    _persistent: i64,
+    persistent: Option<&Persistent>,
     size: i64,
     deviation: i32,
     restart: i32,
@@ -168,7 +169,7 @@ pub fn new_blocks_of_11(
     let bytes = [index_type, data_index, checksum, shortening];
     let ints = [deviation, restart, index_restart, amp, format];
     let sizes = [size, metadata, own_cache];
-    let mut table = blocks((flags, bytes, ints), sizes, ratio, cache, policy);
+    let mut table = blocks((flags, bytes, ints), sizes, ratio, (cache, persistent), policy);
     let store = table.store_mut();
     store.put("separate_key_value_in_data_block", u64::from(separate));
     store.put_double("uniform_cv_threshold", uniform);

@@ -165,6 +165,33 @@ public class Files {
         say("destroyed", new File(path + "/restored/CURRENT").exists());
     }
 
+    static void persistent(String path) throws Exception {
+        try (Logger log = new Logger(InfoLogLevel.FATAL_LEVEL) { protected void log(InfoLogLevel level, String text) { } };
+             PersistentCache cache = new PersistentCache(Env.getDefault(), path + "/blocks", 256 << 20, log, false);
+             Options options = new Options().setCreateIfMissing(true)) {
+            options.setTableFormatConfig(new BlockBasedTableConfig().setNoBlockCache(true).setPersistentCache(cache));
+            try (RocksDB db = RocksDB.open(options, path + "/persistent")) {
+                for (int i = 0; i < 1000; i++) {
+                    db.put(b("k" + i), b("v" + i));
+                }
+                db.flush(new FlushOptions());
+                int found = 0;
+                for (int round = 0; round < 3; round++) {
+                    for (int i = 0; i < 1000; i++) {
+                        found += ("v" + i).equals(s(db.get(b("k" + i)))) ? 1 : 0;
+                    }
+                }
+                say("persistent", found, new File(path + "/blocks/cache").isDirectory());
+            }
+            try {
+                new PersistentCache(Env.getDefault(), path + "/small", 1, log, false).close();
+                say("too small", "made");
+            } catch (RocksDBException error) {
+                say("too small", error.getMessage());
+            }
+        }
+    }
+
     static void shared(String path) throws Exception {
         try (LRUCache cache = new LRUCache(1 << 20); WriteBufferManager buffers = new WriteBufferManager(4 << 20, cache);
              RateLimiter limiter = new RateLimiter(100 << 20); SstFileManager files = new SstFileManager(Env.getDefault());
@@ -202,5 +229,6 @@ public class Files {
         listeners(args[0]);
         tables(args[0]);
         shared(args[0]);
+        persistent(args[0]);
     }
 }

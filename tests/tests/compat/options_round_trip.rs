@@ -76,6 +76,8 @@ fn other_value<S: OptionSet>(row: &OptionRow<S>) -> Option<String> {
     let value = match (row.name, row.type_name) {
         ("daily_offpeak_time_utc", _) => "23:00-01:00",
         ("super_block_alignment_size", _) => "65536",
+        // Only with a factory of such indexes.
+        ("use_udi_as_primary_index", _) => return None,
         (name, _) if name.ends_with("temperature") => "kWarm",
         (name, _) if name.ends_with("protection_bytes_per_key") => "8",
         (_, "bool") if default == "true" => "false",

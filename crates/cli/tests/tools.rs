@@ -84,11 +84,12 @@ fn wrong_usage_is_explained() {
     assert!(shards.contains("cache_numshardbits=20"), "{shards}");
     let alone = bad(dir, "db_bench --rate_limiter_auto_tuned");
     assert!(alone.contains("rate_limiter_auto_tuned needs rate_limiter_bytes_per_sec"), "{alone}");
-    // What cannot work is not offered, and refused by name.
-    let flag = "get_write_unix_time";
-    let error = bad(dir, "ldb --db=x --get_write_unix_time scan");
-    assert!(error.contains(flag) && error.contains("not supported"), "{error}");
-    assert!(!good(dir, "ldb --help").contains(flag), "{flag}");
+    // What cannot work is refused by name.
+    let error = bad(dir, "db_bench --enable_blob_direct_write --num=1");
+    assert!(
+        error.contains("--enable_blob_direct_write") && error.contains("not supported"),
+        "{error}"
+    );
     assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));
     assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
 }

@@ -48,7 +48,9 @@ impl Change {
 /// A refusal that names one of the options, or one that one of them needs, such as the prefix
 /// extractor of a hash index.
 fn is_refusal(error: &str) -> bool {
-    let named = super::values::names_an_option(error);
+    // RocksDB's text for `cache_usage_options` names the type of its members.
+    let named =
+        super::values::names_an_option(error) || error.contains("CacheEntryRoleOptions::charged");
     named && (error.starts_with("Invalid argument") || error.starts_with("Not implemented"))
 }
 

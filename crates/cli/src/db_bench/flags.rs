@@ -515,9 +515,9 @@ mod tests {
         );
         assert!(errors(&["--num"])[0].starts_with("ERROR: flag '--num' is missing its argument; "));
         assert_eq!(
-            errors(&["--use_cuckoo_table"]),
-            ["ERROR: flag --use_cuckoo_table of RocksDB's db_bench is not supported yet: it \
-                 needs cuckoo tables"]
+            errors(&["--enable_blob_direct_write"]),
+            ["ERROR: flag --enable_blob_direct_write of RocksDB's db_bench is not supported yet: \
+                 it needs blob files"]
         );
         assert_eq!(errors(&["--nonum"]), ["ERROR: unknown command line flag 'nonum'"]);
         assert!(run(&["--undefok=foo,bar", "--foo=1", "--nobar"]).is_ok());

@@ -1,6 +1,8 @@
 //! What jobs say of themselves, seen from inside them, by a filter that they call.
 #![allow(clippy::unwrap_used)]
 
+use pumice_port::thread;
+
 use super::*;
 use crate::options::CompactionFilterFactory;
 use crate::stats::listener::TableFileCreationReason;
@@ -49,6 +51,15 @@ impl CompactionFilterFactory for Looks {
     }
 }
 
+/// Waits until no job of the database is listed: a flush is over for who asked for it before its
+/// thread says so.
+fn wait_for_jobs(path: &str) {
+    let listed = || thread_list().into_iter().filter_map(|thread| thread.job);
+    while listed().any(|job| job.db_name == path) {
+        thread::yield_now();
+    }
+}
+
 /// What was seen while a database at `path` flushed 3000 keys, and then one of them again, and
 /// compacted them.
 fn seen(path: &str, tracked: bool) -> Arc<Seen> {
@@ -67,8 +78,10 @@ fn seen(path: &str, tracked: bool) -> Arc<Seen> {
         db.put(format!("{key:08}"), [key as u8; 100]).unwrap();
     }
     db.flush().unwrap();
+    wait_for_jobs(path);
     db.put("00000000", "again").unwrap();
     db.flush().unwrap();
+    wait_for_jobs(path);
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
     seen

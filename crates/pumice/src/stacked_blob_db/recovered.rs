@@ -19,6 +19,7 @@ use super::file::{BlobFile, Found};
 use super::files::Files;
 use crate::commit::batch::{BatchRecord, WriteBatch};
 use crate::options::{WalFilter, WalProcessing, WalRecoveryMode};
+use crate::recovery::version_recovery::check_found;
 
 /// The files of earlier opens.
 #[derive(Default)]
@@ -33,11 +34,12 @@ pub(super) struct Recovered {
 /// Looks at the files in `dir`, and makes durable what a crash has left of them.
 ///
 /// # Errors
-/// Corruption of a header; I/O.
+/// Corruption of a header, or of a name whose number leaves no room for later ones; I/O.
 pub(super) fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for name in fs.list(dir)? {
         let Some((number, FileType::Blob)) = parse(&name) else { continue };
+        let number = check_found(number, &dir.join(&name))?;
         recovered.next_number = recovered.next_number.max(number + 1);
         match BlobFile::open(fs, dir, number)? {
             Found::Leftover(path) => recovered.leftovers.push(path),

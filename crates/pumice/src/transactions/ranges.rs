@@ -21,7 +21,7 @@ impl Transaction {
     ///
     /// The range may have changed since the transaction's snapshot. It stays locked at a rollback
     /// to a save point, and is not locked by a prepared transaction that an open has found. Ranges
-    /// that meet become one, which takes some 100 bytes and its two ends; the look for keys of
+    /// that meet become one, which takes some 40 bytes and its two ends; the look for keys of
     /// others in it takes a time in proportion to the locks of the column family.
     ///
     /// It is RocksDB's `GetRangeLock`, for which a database there has another lock manager. Of an

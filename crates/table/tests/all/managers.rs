@@ -1,16 +1,17 @@
 //! Compression managers and `auto_skip`: the same bytes whichever threads build the table, names
 //! as RocksDB's in its properties, and blocks that any reader understands.
 
-use crate::support;
 use std::sync::Arc;
 
-use crate::builds::{Entries, Told, build_to, compressions, entries, small_blocks, with_threads};
+use crate::builds::{
+    Entries, Told, build_to, check_contents, compressions, entries, small_blocks, with_threads,
+};
 use crate::recorded_file::RecordedFile;
 use pumice_base::Comparator;
 use pumice_base::random::Rng;
 use pumice_compress::{CompressionManager, CompressionOptions, CompressionType};
 use pumice_port::helpers::HelperPool;
-use pumice_table::{TableBuildContext, TableReadOptions};
+use pumice_table::TableBuildContext;
 
 const MANAGERS: [Option<CompressionManager>; 4] = [
     Some(CompressionManager::BuiltinV2),
@@ -48,19 +49,6 @@ fn in_runs(seed: u64) -> Entries {
         *value = if number / 900 % 2 == 0 { noise } else { vec![b'v'; 150] };
     }
     list
-}
-
-fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
-    let table = support::open(support::read_context(context), bytes).unwrap();
-    table.verify_checksums().unwrap();
-    let mut iter = table.iter(&TableReadOptions::default());
-    iter.seek_to_first();
-    for (key, value) in list {
-        assert!(iter.valid() && (iter.key().as_bytes(), iter.value()) == (&key[..], &value[..]));
-        iter.next();
-    }
-    iter.status().unwrap();
-    assert!(!iter.valid());
 }
 
 #[pumice_test_macros::test]

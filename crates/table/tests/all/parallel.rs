@@ -15,9 +15,7 @@ use pumice_compress::CompressionType;
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
-use pumice_table::{
-    DataBlockIndexType, IndexType, TableBuildContext, TableBuilder, TableReadOptions,
-};
+use pumice_table::{DataBlockIndexType, IndexType, TableBuildContext, TableBuilder};
 
 fn list(seed: u64, count: usize) -> Entries {
     entries(&mut Rng::new(seed), &Comparator::Bytewise, count)
@@ -46,20 +44,6 @@ fn with_kind(mut context: TableBuildContext, which: u64) -> TableBuildContext {
     context
 }
 
-/// A table reads as the entries it was built from.
-fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
-    let table = support::open(support::read_context(context), bytes).unwrap();
-    table.verify_checksums().unwrap();
-    let mut iter = table.iter(&TableReadOptions::default());
-    iter.seek_to_first();
-    for (key, value) in list {
-        assert!(iter.valid() && (iter.key().as_bytes(), iter.value()) == (&key[..], &value[..]));
-        iter.next();
-    }
-    iter.status().unwrap();
-    assert!(!iter.valid());
-}
-
 /// The table has a dictionary.
 fn has_dictionary(context: &TableBuildContext, bytes: &[u8]) -> bool {
     let table = support::open(support::read_context(context), bytes).unwrap();
@@ -72,7 +56,7 @@ fn reference(context: &TableBuildContext, list: &Entries) -> (Vec<u8>, builds::T
     let (writer, record) = RecordedFile::writer(None);
     let told = build_to(with_threads(context, 1, None), writer, list).unwrap();
     let bytes = record.lock().bytes.clone();
-    check_contents(context, &bytes, list);
+    builds::check_contents(context, &bytes, list);
     (bytes, told)
 }
 

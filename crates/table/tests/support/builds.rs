@@ -9,7 +9,11 @@ use pumice_base::{Comparator, InternalKey, InternalKeyComparator, Result, ValueT
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::BufferedWriter;
 use pumice_port::helpers::HelperPool;
-use pumice_table::{BuildStats, TableBuildContext, TableBuilder, TableProperties};
+use pumice_table::{
+    BuildStats, TableBuildContext, TableBuilder, TableProperties, TableReadOptions,
+};
+
+use crate::support;
 
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -138,4 +142,18 @@ pub fn small_blocks(kind: CompressionType, options: CompressionOptions) -> Table
         original_file_number: 9,
         ..TableBuildContext::default()
     }
+}
+
+/// A table reads as the entries it was built from.
+pub fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
+    let table = support::open(support::read_context(context), bytes).unwrap();
+    table.verify_checksums().unwrap();
+    let mut iter = table.iter(&TableReadOptions::default());
+    iter.seek_to_first();
+    for (key, value) in list {
+        assert!(iter.valid() && (iter.key().as_bytes(), iter.value()) == (&key[..], &value[..]));
+        iter.next();
+    }
+    iter.status().unwrap();
+    assert!(!iter.valid());
 }

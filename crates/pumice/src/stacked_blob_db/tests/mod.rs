@@ -12,8 +12,8 @@ use crate::options::requests::{
     BottommostLevelCompaction, CompactRangeOptions, ReadOptions, WriteOptions,
 };
 use crate::{ErrorKind, FilterDecision, WriteBatch, filter_of};
-use pumice_env::MemFs;
 use pumice_env::mem::{Fault, FaultRule};
+use pumice_env::{MemFs, write_file};
 use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN};
 use pumice_table::blob::index::StackedIndex;
 
@@ -229,6 +229,17 @@ fn what_it_cannot_do_is_refused() {
     assert!(!bench.fs.shared().exists(Path::new(DIR)).unwrap());
     bench.options.db.create_if_missing = false;
     assert_eq!(bench.open().unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// A file whose number leaves none for the next one is not counted on from.
+#[pumice_test_macros::test]
+fn a_number_without_a_next_one_is_refused() {
+    let bench = Bench::new(7);
+    bench.open().unwrap().close().unwrap();
+    let path = bench.blob(u64::MAX);
+    write_file(&*bench.fs.shared(), &path, b"", true).unwrap();
+    let error = bench.open().unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains("out of range"), "{error}");
 }
 
 #[pumice_test_macros::test]

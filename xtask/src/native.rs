@@ -12,13 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::peers::{apt_install, find_program, run_quietly};
+use crate::clients::library;
+use crate::peers::{NEWER_SOURCES, apt_install, find_program, run_quietly};
 
 /// The library's name in `.peers/`.
 pub const LIBRARY: &str = "librocksdb-native.so";
-const CRATE: &str = "librocksdb-sys";
-/// Carries RocksDB 11.8.1.
-const CRATE_VERSION: &str = "0.19.0";
 
 /// (a file that shows that it is installed, Debian's package)
 const NEEDED: [(&str, &str); 4] = [
@@ -67,7 +65,7 @@ pub fn install(root: &Path, only_configure: bool) -> Result<PathBuf, String> {
         }
     }
     let folder = root.join(".peers/native");
-    let sources = fetch(&folder.join("package"))?;
+    let sources = fetch(&folder)?;
     let build = folder.join("build");
     configure(&sources, &build)?;
     if only_configure {
@@ -82,44 +80,15 @@ pub fn install(root: &Path, only_configure: bool) -> Result<PathBuf, String> {
     Ok(library)
 }
 
-/// Has cargo fetch the crate, for a dummy package that is never built; returns the folder of
-/// RocksDB's sources.
-fn fetch(package: &Path) -> Result<PathBuf, String> {
-    println!("peers: fetching {CRATE} {CRATE_VERSION}");
-    let with_path = |e: std::io::Error| format!("{}: {e}", package.display());
-    fs::create_dir_all(package.join("src")).map_err(with_path)?;
-    fs::write(package.join("src/lib.rs"), "").map_err(with_path)?;
-    let manifest = package.join("Cargo.toml");
-    fs::write(&manifest, manifest_text()).map_err(with_path)?;
-    let path = manifest.display().to_string();
-    run_quietly("cargo", &["fetch", "--manifest-path", &path])?;
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version=1", "--offline", "--manifest-path", &path])
-        .output()
-        .map_err(|e| format!("cargo metadata: {e}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = sources_in(&text).ok_or("cargo metadata names no folder of the sources")?;
+/// RocksDB's sources in the crate that has them.
+fn fetch(folder: &Path) -> Result<PathBuf, String> {
+    let (name, version) = NEWER_SOURCES;
+    println!("peers: fetching {name} {version}");
+    let found = library::fetch_crate(folder, name, version)?.join("rocksdb");
     if found.join("CMakeLists.txt").is_file() {
         return Ok(found);
     }
     Err(format!("{} has no CMakeLists.txt", found.display()))
-}
-
-fn manifest_text() -> String {
-    format!(
-        "[package]\nname = \"native-peer\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [workspace]\n\n[dependencies]\n{CRATE} = {{ version = \"={CRATE_VERSION}\", \
-         default-features = false }}\n"
-    )
-}
-
-/// The sources next to the crate's manifest, of which `cargo metadata` has the path.
-fn sources_in(metadata: &str) -> Option<PathBuf> {
-    let paths = metadata.split("\"manifest_path\":\"").skip(1);
-    let mut paths = paths.filter_map(|rest| rest.split('"').next());
-    let mark = format!("/{CRATE}-{CRATE_VERSION}");
-    let manifest = paths.find(|path| path.contains(&mark))?;
-    Some(Path::new(manifest).parent()?.join("rocksdb"))
 }
 
 fn configure(sources: &Path, build: &Path) -> Result<(), String> {
@@ -140,23 +109,4 @@ fn compile(build: &Path) -> Result<(), String> {
         .status()
         .map_err(|e| format!("cmake: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("cmake --build: {status}")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sources_lie_beside_the_crates_manifest() {
-        let text = "{\"manifest_path\":\"/r/libc-0.2/Cargo.toml\"},{\"manifest_path\":\
-                    \"/r/librocksdb-sys-0.19.0+11.8.1/Cargo.toml\"}";
-        let expected = Path::new("/r/librocksdb-sys-0.19.0+11.8.1/rocksdb");
-        assert_eq!(sources_in(text).as_deref(), Some(expected));
-        assert_eq!(sources_in("{}"), None);
-    }
-
-    #[test]
-    fn the_package_pins_the_crate() {
-        assert!(manifest_text().contains("version = \"=0.19.0\""));
-    }
 }

@@ -16,6 +16,8 @@
 //! 6. MariaDB with MyRocks, Debian's `mariadb-plugin-rocksdb`, by apt-get, as root: its directory
 //!    is opened after a kill. If it cannot be installed, a message says so, and the test is
 //!    skipped.
+//! 7. RocksDB 11.8.1's test program of its C interface, from the crate `librocksdb-sys`, into
+//!    `.peers/c_test`: the tests of our C library compile and run it.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
 //! `/opt/pumice-peers`; when it is missing, it is fetched from Maven into `.peers/`. Running this
@@ -25,6 +27,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::clients::library;
 
 const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
@@ -60,6 +64,7 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     let rocksdb_so = install_library(root)?;
     install_elder(root, &rocksdb_so);
     install_newer(root)?;
+    install_c_test(root)?;
     let redis_py = install_redis_py(root)?;
     install_myrocks();
     Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
@@ -178,6 +183,29 @@ fn install_newer(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     fetch_library(&folder, NEWER_VERSION, &own)
+}
+
+/// The crate with RocksDB 11.8.1's sources.
+pub const NEWER_SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0+11.8.1");
+
+/// RocksDB's test program of its C interface with what it includes, unless it is there.
+fn install_c_test(root: &Path) -> Result<(), String> {
+    let folder = root.join(".peers/c_test");
+    if folder.is_dir() {
+        return Ok(());
+    }
+    println!("peers: fetching {} {}", NEWER_SOURCES.0, NEWER_SOURCES.1);
+    // Gets its name last, so that an interrupted run leaves nothing that looks complete.
+    let partial = root.join(".peers/c_test.part");
+    library::scratch(&partial)?;
+    let sources = library::fetch_crate(&partial, NEWER_SOURCES.0, NEWER_SOURCES.1)?;
+    for part in ["db/c_test.c", "c_api_gen", "include"] {
+        let from = sources.join("rocksdb").join(part);
+        library::check(Command::new("cp").arg("-r").arg(from).arg(&partial))?;
+    }
+    let fetched = partial.join("fetch");
+    fs::remove_dir_all(&fetched).map_err(|e| format!("{}: {e}", fetched.display()))?;
+    fs::rename(&partial, &folder).map_err(|e| format!("{}: {e}", folder.display()))
 }
 
 /// Fetches the library of `version` from Maven to `own`, in `folder`.

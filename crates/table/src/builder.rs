@@ -1,5 +1,8 @@
 //! Chooses the builder of a table by the format of its options.
 //!
+//! Cuckoo tables hold rows of one size and one version of each key. What they cannot hold makes the
+//! table a block-based one, with the rows before it: nothing is lost, and no flush fails for it.
+//!
 //! Thread safety: one owner. Invariant: after a failed `add` or `finish` the table is incomplete
 //! and the file must be removed.
 
@@ -60,7 +63,18 @@ impl TableBuilder {
     /// call.
     #[inline]
     pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
-        either!(self, builder => builder.add(ikey, value))
+        match self {
+            TableBuilder::BlockBased(builder) => builder.add(ikey, value),
+            TableBuilder::Rows(builder) => match builder.add(ikey, value) {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    let mut blocks = builder.in_blocks(error)?;
+                    let added = blocks.add(ikey, value);
+                    *self = TableBuilder::BlockBased(blocks);
+                    added
+                }
+            },
+        }
     }
 
     /// Adds a property of that name; before `finish`.
@@ -74,7 +88,18 @@ impl TableBuilder {
     /// I/O errors, also of earlier blocks; `NotSupported` for what the format cannot hold. The file
     /// is then incomplete, and only `abandon` may follow.
     pub fn finish(&mut self) -> Result<()> {
-        either!(self, builder => builder.finish())
+        match self {
+            TableBuilder::BlockBased(builder) => builder.finish(),
+            TableBuilder::Rows(builder) => match builder.finish() {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    let mut blocks = builder.in_blocks(error)?;
+                    let finished = blocks.finish();
+                    *self = TableBuilder::BlockBased(blocks);
+                    finished
+                }
+            },
+        }
     }
 
     /// `finish`, then makes the file durable if `sync` is set, and closes it. May suspend.
@@ -82,6 +107,11 @@ impl TableBuilder {
     /// # Errors
     /// As [`TableBuilder::finish`].
     pub fn finish_file(&mut self, sync: bool, use_fsync: bool) -> Result<()> {
+        if let TableBuilder::Rows(rows) = self
+            && !rows.is_finished()
+        {
+            self.finish()?;
+        }
         either!(self, builder => builder.finish_file(sync, use_fsync))
     }
 

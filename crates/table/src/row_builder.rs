@@ -7,23 +7,28 @@
 //! Thread safety: one owner. Invariant: after a failed `add` or `finish` every later call fails.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pumice_base::file_checksum::FileChecksum;
 use pumice_base::key::{InternalKey, ValueType, parse_internal_key, unpack};
-use pumice_base::{Error, InternalKeyComparator, Result, SizeLimits};
+use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, SizeLimits};
 use pumice_env::BufferedWriter;
 
-use crate::build::BuildStats;
 use crate::build::block_builder::MetaBlockBuilder;
 use crate::build::context::TableBuildContext;
 use crate::build::tail::MetaHandles;
+use crate::build::{BlockBasedTableBuilder, BuildStats};
 use crate::footer::{OtherFooter, OtherFormat};
 use crate::handle::BlockHandle;
 use crate::metaindex;
+use crate::options::TableOptions;
 use crate::properties::TableProperties;
 
 /// Room for properties, metaindex and footer of a format without blocks.
 const META_BYTES: u64 = 3 << 10;
+
+/// Internal keys and values.
+pub(crate) type Rows<'a> = Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>;
 
 /// How a format other than block-based stores rows.
 pub(crate) trait RowFormat: Send {
@@ -42,11 +47,17 @@ pub(crate) trait RowFormat: Send {
     fn finish(&mut self, out: &mut FileOutput) -> Result<()>;
     /// Approximate bytes of the rows so far in the file.
     fn estimated_bytes(&self, out: &FileOutput) -> u64;
+    /// The rows in order, if the format writes none before the end: they may go into a table of
+    /// another format then.
+    fn rows(&self) -> Option<Rows<'_>>;
 }
 
 /// The file of a table of another format, and its properties.
 pub(crate) struct FileOutput {
-    writer: BufferedWriter,
+    /// None once another builder has it.
+    writer: Option<BufferedWriter>,
+    /// Bytes so far.
+    len: u64,
     properties: TableProperties,
     handles: MetaHandles,
 }
@@ -54,7 +65,11 @@ pub(crate) struct FileOutput {
 impl FileOutput {
     /// Bytes so far.
     pub fn len(&self) -> u64 {
-        self.writer.len()
+        self.len
+    }
+
+    fn writer(&mut self) -> Result<&mut BufferedWriter> {
+        self.writer.as_mut().ok_or_else(|| Error::invalid_argument("the table has another builder"))
     }
 
     pub fn properties_mut(&mut self) -> &mut TableProperties {
@@ -62,7 +77,9 @@ impl FileOutput {
     }
 
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.writer.append(bytes)
+        self.writer()?.append(bytes)?;
+        self.len += bytes.len() as u64;
+        Ok(())
     }
 
     /// All rows are written.
@@ -94,7 +111,7 @@ impl FileOutput {
         let block = self.handles.finish(bytes_max)?;
         let metaindex = self.append_block(&block)?;
         self.append(&OtherFooter { format, metaindex }.encode())?;
-        self.writer.flush()
+        self.writer()?.flush()
     }
 }
 
@@ -103,6 +120,7 @@ pub struct RowTableBuilder {
     rows: Box<dyn RowFormat>,
     out: FileOutput,
     comparator: InternalKeyComparator,
+    context: TableBuildContext,
     path: PathBuf,
     /// The internal key of the last row.
     last_key: Vec<u8>,
@@ -127,8 +145,14 @@ impl RowTableBuilder {
         RowTableBuilder {
             rows,
             path: writer.path().to_path_buf(),
-            out: FileOutput { writer, properties, handles: MetaHandles::default() },
+            out: FileOutput {
+                len: writer.len(),
+                writer: Some(writer),
+                properties,
+                handles: MetaHandles::default(),
+            },
             comparator: context.comparator.clone(),
+            context: context.clone(),
             last_key: Vec::new(),
             trailers: (u64::MAX, 0),
             failed: None,
@@ -189,7 +213,7 @@ impl RowTableBuilder {
         let finished = self.write_tail();
         self.keep(finished)?;
         self.file_bytes = self.out.len();
-        self.file_checksum = self.out.writer.end_checksum();
+        self.file_checksum = self.out.writer()?.end_checksum();
         self.finished = true;
         Ok(())
     }
@@ -207,16 +231,44 @@ impl RowTableBuilder {
         if !self.finished {
             self.finish()?;
         }
-        let writer = &mut self.out.writer;
+        let writer = self.out.writer()?;
         if sync { writer.sync_and_close(use_fsync) } else { writer.close() }
     }
 
     pub(crate) fn abandon(mut self) -> Result<()> {
-        self.out.writer.close()
+        self.out.writer()?.close()
+    }
+
+    /// A block-based table with all rows so far, in the same file, if `error` says that the format
+    /// cannot hold the next one, or all of them. This builder is without a file then.
+    ///
+    /// # Errors
+    /// `error`; what the other builder says.
+    #[cold]
+    pub(crate) fn in_blocks(&mut self, error: Error) -> Result<BlockBasedTableBuilder> {
+        let rows = match self.rows.rows() {
+            Some(rows) if error.kind() == ErrorKind::NotSupported => rows,
+            _ => return Err(error),
+        };
+        let writer = self.out.writer.take().ok_or(error)?;
+        let mut context = self.context.clone();
+        context.table = Arc::new(TableOptions { row_table: None, ..(*context.table).clone() });
+        let mut builder = BlockBasedTableBuilder::new(context, writer)?;
+        for (name, value) in &self.out.properties.user_collected {
+            builder.collect_property(&String::from_utf8_lossy(name), value);
+        }
+        for (ikey, value) in rows {
+            builder.add(ikey, value)?;
+        }
+        Ok(builder)
     }
 
     pub(crate) fn collect_property(&mut self, name: &str, value: &[u8]) {
         self.out.properties.collect(name, value);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
     }
 
     pub(crate) fn num_entries(&self) -> u64 {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::library::{self, Library};
+use crate::peers::NEWER_SOURCES;
 
 /// A program: of which version of RocksDB, the crate with its sources, and the crate's version.
 struct Source {
@@ -21,7 +22,7 @@ struct Source {
 }
 
 const SOURCES: [Source; 2] = [
-    Source { release: "11.8.1", package: "librocksdb-sys", version: "0.19.0+11.8.1" },
+    Source { release: "11.8.1", package: NEWER_SOURCES.0, version: NEWER_SOURCES.1 },
     Source { release: "11.12.0", package: "rust-librocksdb-sys", version: "0.49.0+11.12.0" },
 ];
 

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
 mod boundary;
+mod c_test;
 mod costs;
 mod misuse;
 mod names;

@@ -28,7 +28,7 @@ option_table! {
     fields {
         /// Bytes of every user key; 0 for keys of several lengths.
         user_key_len: u32 = 0, mutable, saved
-            => "other_formats::what_a_format_cannot_hold_is_refused_in_rocksdbs_words";
+            => "other_formats::what_a_plain_table_cannot_hold_is_refused_in_rocksdbs_words";
         /// Bits of the filter per key or prefix, in memory and in a file that has its index; 0 for
         /// none.
         bloom_bits_per_key: i32 = 10, mutable, saved, at_least(0)
@@ -74,7 +74,7 @@ option_table! {
     fields {
         /// Rows per bucket.
         hash_table_ratio: f64 = 0.9, mutable, saved
-            => "other_formats::what_a_format_cannot_hold_is_refused_in_rocksdbs_words";
+            => "other_formats::what_a_plain_table_cannot_hold_is_refused_in_rocksdbs_words";
         /// How many rows may be moved to make room for one.
         max_search_depth: u32 = 100, mutable, saved
             => "other_formats::cuckoo_tables_have_two_owners";

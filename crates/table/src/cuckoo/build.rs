@@ -11,12 +11,12 @@ use pumice_base::narrow::{len_u32, low_u32, round_down_u64, to_usize};
 use pumice_base::{Error, InternalKeyComparator, Result};
 
 use crate::build::context::TableBuildContext;
-use crate::cuckoo::hash::CuckooHash;
+use crate::cuckoo::hash::{CuckooHash, IDENTITY_LEN};
 use crate::cuckoo::names;
 use crate::footer::OtherFormat;
 use crate::formats::CuckooFormat;
 use crate::properties::TableProperties;
-use crate::row_builder::{FileOutput, RowFormat};
+use crate::row_builder::{FileOutput, RowFormat, Rows};
 
 /// Hash functions at most.
 const FUNCTIONS_MAX: u32 = 64;
@@ -81,6 +81,13 @@ impl CuckooTable {
         if self.is_last_level { self.user_key(row) } else { self.ikey(row) }
     }
 
+    /// The value of a row; that of a deletion is empty.
+    fn value(&self, row: usize) -> &[u8] {
+        let len = self.value_len.unwrap_or(0);
+        let number = self.value_numbers[row];
+        number.map_or(&[], |number| &self.values[number as usize * len..][..len])
+    }
+
     fn key_len(&self) -> usize {
         match (self.rows(), self.is_last_level) {
             (0, _) => 0,
@@ -102,6 +109,12 @@ impl CuckooTable {
         size
     }
 
+    /// Whether the first hash is the first bytes of the key. Shorter keys are hashed, as the
+    /// properties say: RocksDB would read on behind them, where its reader has other bytes.
+    fn is_identity_first(&self) -> bool {
+        self.format.identity_as_first_hash && self.user_key_len >= IDENTITY_LEN
+    }
+
     fn block_size(&self) -> u32 {
         self.format.cuckoo_block_size.max(1)
     }
@@ -110,7 +123,7 @@ impl CuckooTable {
     fn unused_user_key(&self) -> Result<Vec<u8>> {
         step(&self.smallest, 0, u8::wrapping_sub)
             .or_else(|| step(&self.largest, u8::MAX, u8::wrapping_add))
-            .ok_or_else(|| Error::corruption("Unable to find unused key"))
+            .ok_or_else(|| Error::not_supported("Unable to find unused key"))
     }
 
     /// Checks a row against those before.
@@ -123,11 +136,6 @@ impl CuckooTable {
             return Err(Error::not_supported(format!("Unsupported key type {tag}")));
         }
         let user = key.user_key();
-        if self.format.identity_as_first_hash && user.as_bytes().len() < 8 {
-            return Err(Error::invalid_argument(
-                "identity_as_first_hash with user keys of less than 8 bytes",
-            ));
-        }
         if self.rows() > 0 {
             if user.as_bytes().len() != self.user_key_len {
                 return Err(Error::not_supported("all keys have to be the same size"));
@@ -210,10 +218,8 @@ impl RowFormat for CuckooTable {
                     continue;
                 };
                 out.append(self.key(row))?;
-                out.append(match self.value_numbers[row] {
-                    None => &fill,
-                    Some(number) => &self.values[number as usize * value_len..][..value_len],
-                })?;
+                let is_deletion = self.value_numbers[row].is_none();
+                out.append(if is_deletion { &fill } else { self.value(row) })?;
             }
         }
         out.end_data();
@@ -234,10 +240,14 @@ impl RowFormat for CuckooTable {
         let is_last_level = rows > 0 && self.is_last_level;
         properties.collect(names::IS_LAST_LEVEL, &flag(is_last_level));
         properties.collect(names::BLOCK_SIZE, &self.block_size().to_le_bytes());
-        properties.collect(names::IDENTITY_FIRST, &flag(self.format.identity_as_first_hash));
+        properties.collect(names::IDENTITY_FIRST, &flag(self.is_identity_first()));
         properties.collect(names::USE_MODULE, &flag(self.format.use_module_hash));
         properties.collect(names::USER_KEY_LENGTH, &len_u32(self.user_key_len).to_le_bytes());
         Ok(())
+    }
+
+    fn rows(&self) -> Option<Rows<'_>> {
+        Some(Box::new((0..self.rows()).map(|row| (self.ikey(row), self.value(row)))))
     }
 
     fn estimated_bytes(&self, _out: &FileOutput) -> u64 {
@@ -299,7 +309,7 @@ impl<'a> Placement<'a> {
         let mut placement = Placement {
             table,
             hash: CuckooHash {
-                identity_first: table.format.identity_as_first_hash,
+                identity_first: table.is_identity_first(),
                 use_module: table.format.use_module_hash,
                 table_size,
             },

@@ -23,6 +23,9 @@ fn murmur64a(bytes: &[u8], seed: u32) -> u64 {
     h ^ (h >> 47)
 }
 
+/// The bytes of a key that may be its first hash.
+pub(super) const IDENTITY_LEN: usize = 8;
+
 /// The hash functions of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CuckooHash {
@@ -36,7 +39,7 @@ pub(super) struct CuckooHash {
 impl CuckooHash {
     /// The first bucket that function `number` gives to a user key.
     pub fn bucket(&self, user_key: &[u8], number: u32) -> u64 {
-        let hash = match user_key.first_chunk() {
+        let hash = match user_key.first_chunk::<IDENTITY_LEN>() {
             Some(word) if number == 0 && self.identity_first => u64::from_le_bytes(*word),
             _ => murmur64a(user_key, SEED.wrapping_mul(number)),
         };

@@ -19,7 +19,7 @@ use crate::plain::{
     VARIABLE_LENGTH, slice_hash,
 };
 use crate::properties::TableProperties;
-use crate::row_builder::{FileOutput, RowFormat};
+use crate::row_builder::{FileOutput, RowFormat, Rows};
 
 /// The rows of a plain table under construction.
 pub(crate) struct PlainTable {
@@ -122,6 +122,10 @@ impl RowFormat for PlainTable {
         let block = index.finish()?;
         out.properties_mut().index_size = block.len() as u64;
         out.add_block(INDEX_BLOCK, &block)
+    }
+
+    fn rows(&self) -> Option<Rows<'_>> {
+        None
     }
 
     fn estimated_bytes(&self, out: &FileOutput) -> u64 {

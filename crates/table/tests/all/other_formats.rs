@@ -60,7 +60,7 @@ fn context(rng: &mut Rng, format: RowTable, cmp: &Comparator) -> TableBuildConte
 
 /// Rows of one size, one version of each key; all of sequence 0 if `is_last_level`.
 fn rows_of_one_size(rng: &mut Rng, cmp: &Comparator, is_last_level: bool) -> Entries {
-    let (key_len, value_len) = (8 + rng.uniform(9) as usize, rng.uniform(60) as usize);
+    let (key_len, value_len) = (6 + rng.uniform(11) as usize, rng.uniform(60) as usize);
     let wide = rng.one_in(2);
     let mut list = Entries::new();
     for _ in 0..1 + rng.uniform(700) {
@@ -220,46 +220,71 @@ fn refusal(format: RowTable, rows: &[(Vec<u8>, Vec<u8>)]) -> String {
 }
 
 #[pumice_test_macros::test]
-fn what_a_format_cannot_hold_is_refused_in_rocksdbs_words() {
+fn what_a_plain_table_cannot_hold_is_refused_in_rocksdbs_words() {
     let mut rng = Rng::new(3);
-    let key = |user: &str, sequence, kind| internal_key(user.as_bytes(), sequence, kind);
-    let value = |user: &str, len: usize| (key(user, 5, ValueType::Value), vec![b'v'; len]);
-    let merge = (key("keykey02", 5, ValueType::Merge), Vec::new());
-    let range = (key("keykey02", 5, ValueType::RangeDeletion), b"x".to_vec());
+    let key = |user: &str, kind| internal_key(user.as_bytes(), 5, kind);
+    let range = (key("keykey02", ValueType::RangeDeletion), b"x".to_vec());
+    let short = (key("short", ValueType::Value), Vec::new());
     let plain = RowTable::Plain(PlainFormat { user_key_len: 8, ..plain(&mut rng) });
-    let cuckoo = CuckooFormat { identity_as_first_hash: false, ..cuckoo(&mut rng) };
-    let hashed = |format| RowTable::Cuckoo(format);
-    for (format, rows, words) in [
-        (plain, vec![range.clone()], "Range deletion unsupported"),
-        (plain, vec![value("short", 1)], "user key of 5 bytes"),
-        (hashed(cuckoo), vec![range], "Range deletion unsupported"),
-        (hashed(cuckoo), vec![merge], "Unsupported key type 2"),
-        (hashed(cuckoo), vec![value("a", 3), value("bc", 3)], "all keys have to be the same size"),
-        (hashed(cuckoo), vec![value("a", 3), value("b", 4)], "all values have to be the same size"),
-        (
-            hashed(cuckoo),
-            vec![value("a", 3), (key("a", 4, ValueType::Value), vec![0; 3])],
-            "Same key is being inserted again.",
-        ),
-        (
-            hashed(CuckooFormat { hash_table_ratio: 3.0, ..cuckoo }),
-            (0..64).map(|n| value(&format!("key{n:02}"), 3)).collect(),
-            "Too many collisions. Unable to hash.",
-        ),
-        (
-            hashed(cuckoo),
-            (0..=255).map(|n| (internal_key(&[n][..], 5, ValueType::Value), vec![])).collect(),
-            "Unable to find unused key",
-        ),
-        (
-            hashed(CuckooFormat { identity_as_first_hash: true, ..cuckoo }),
-            vec![value("short", 3)],
-            "identity_as_first_hash",
-        ),
-        (hashed(CuckooFormat { hash_table_ratio: 0.0, ..cuckoo }), vec![value("a", 1)], "ratio"),
+    let cuckoo = CuckooFormat { hash_table_ratio: 0.0, ..cuckoo(&mut rng) };
+    for (format, row, words) in [
+        (plain, range, "Range deletion unsupported"),
+        (plain, short.clone(), "user key of 5 bytes"),
+        (RowTable::Cuckoo(cuckoo), short, "ratio"),
     ] {
-        let text = refusal(format, &rows);
+        let text = refusal(format, &[row]);
         assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+/// RocksDB writes such tables without these rows, or fails the flush.
+#[pumice_test_macros::test]
+fn what_a_cuckoo_table_cannot_hold_makes_it_a_block_based_one() {
+    let mut rng = Rng::new(3);
+    let value = |user: &str, len: usize| {
+        (internal_key(user.as_bytes(), 5, ValueType::Value), vec![b'v'; len])
+    };
+    let usual = cuckoo(&mut rng);
+    let merge = (internal_key(b"keykey02", 5, ValueType::Merge), b"x".to_vec());
+    let all_bytes = 0..=255;
+    for (format, rows) in [
+        (usual, vec![merge]),
+        (usual, vec![value("a", 3), value("bc", 3), value("d", 3)]),
+        (usual, vec![value("a", 3), value("b", 4)]),
+        (usual, vec![value("a", 3), (internal_key(b"a", 4, ValueType::Deletion), vec![])]),
+        (
+            CuckooFormat { hash_table_ratio: 3.0, ..usual },
+            (0..64).map(|n| value(&format!("key{n:02}"), 3)).collect(),
+        ),
+        (usual, all_bytes.map(|n| (internal_key(&[n][..], 5, ValueType::Value), vec![])).collect()),
+    ] {
+        let context = context(&mut rng, RowTable::Cuckoo(format), &Comparator::Bytewise);
+        let built = support::build(context.clone(), rows.iter().map(|(k, v)| (&k[..], &v[..])));
+        assert_eq!(built.properties.num_entries, rows.len() as u64);
+        assert!(built.properties.format_version >= 2, "a block-based table");
+        let table = support::open(support::read_context(&context), &built.bytes).unwrap();
+        table.verify_checksums().unwrap();
+        check_iteration(&table, &rows, &TableReadOptions::default());
+    }
+}
+
+/// Keys that are too short to be their own hash are hashed, and the table says so: RocksDB's C test
+/// writes such tables.
+#[pumice_test_macros::test]
+fn short_keys_are_not_their_own_first_hash() {
+    let mut rng = Rng::new(7);
+    for (len, own_hash) in [(7, 0), (8, 1)] {
+        let format = CuckooFormat { identity_as_first_hash: true, ..cuckoo(&mut rng) };
+        let context = context(&mut rng, RowTable::Cuckoo(format), &Comparator::Bytewise);
+        let keys =
+            (0..100u64).map(|n| [&[0; 8], &n.to_be_bytes()[..]].concat().split_off(16 - len));
+        let list: Entries =
+            keys.map(|user| (internal_key(&user, 5, ValueType::Value), user)).collect();
+        let bytes = build(&context, &list);
+        let table = support::open(support::read_context(&context), &bytes).unwrap();
+        let flag = &table.properties().user_collected[&b"rocksdb.cuckoo.hash.identityfirst"[..]];
+        assert_eq!(flag[..], [own_hash], "{len}");
+        check_gets(&mut rng, &table, &list, &TableReadOptions::default());
     }
 }
 

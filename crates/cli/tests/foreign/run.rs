@@ -444,7 +444,6 @@ impl Case<'_> {
             (command.effect)(&mut expected);
         }
         let path = self.directory.database();
-        let path = self.directory.database();
         let found = match self.made.may[given as usize] {
             May::ReadHere(_) => {
                 expected.retain(|key, _| key.0 == "default");

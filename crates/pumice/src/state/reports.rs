@@ -186,22 +186,32 @@ impl Reports {
         };
         let counts = &part.counts;
         let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
-        let job = CompactionStats {
+        let written = |files: &[Arc<FileMetaData>]| CompactionStats {
+            bytes_written: files.iter().map(|f| f.file_size).sum(),
+            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
+            ..CompactionStats::default()
+        };
+        let (own, young) = (written(files), written(&part.young_files));
+        let mut job = CompactionStats {
             count: 1,
             micros,
             cpu_micros: part.cpu_micros,
             bytes_read_non_output_levels: bytes_at(false),
             bytes_read_output_level: bytes_at(true),
-            bytes_written: files.iter().map(|f| f.file_size).sum(),
-            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
             bytes_moved: 0,
             num_input_records: counts.entries_in,
             num_dropped_records: counts.dropped_hidden
                 + counts.dropped_obsolete
                 + counts.dropped_range_deleted
                 + counts.dropped_by_filter,
+            ..own
         };
         work.cf.stats.compacted(work.pick.output_level, &job);
+        if let Some(proximal) = &work.pick.outputs.proximal {
+            work.cf.stats.compacted(proximal.range.level, &young);
+            job.bytes_written += young.bytes_written;
+            job.bytes_written_pre_comp += young.bytes_written_pre_comp;
+        }
         let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
         self.tick(Ticker::CompactReadBytes, read);
         self.tick(Ticker::CompactWriteBytes, job.bytes_written);

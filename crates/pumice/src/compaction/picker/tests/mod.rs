@@ -96,6 +96,7 @@ impl Tree {
         let rules = MarkRules {
             reclaim_seconds: None,
             keeps_times: false,
+            preclude: 0,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
@@ -112,6 +113,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let reach = match |name| command.args.contains_key(name) {
             has if has("upper") => Reach::Upper,
@@ -136,6 +138,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let range = ManualRange {
             input_level: command.number("level").unwrap() as usize,
@@ -180,6 +183,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let picked = match rules.pick(&ctx, now) {
             Some(pick) => {
@@ -203,6 +207,7 @@ impl Tree {
         let marked_by = MarkRules {
             reclaim_seconds: None,
             keeps_times: false,
+            preclude: 0,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: 0,
@@ -219,6 +224,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let picked = match command.args.contains_key("all") {
             false => rules.pick(&ctx, &marks),

@@ -251,6 +251,12 @@ pub fn leveled_options(command: &Command) -> LeveledOptions {
             "static" => options.level_compaction_dynamic_level_bytes = false,
             "target" => options.target_file_size_base = number(value),
             "target_multiplier" => options.target_file_size_multiplier = number(value) as u32,
+            "preclude" => {
+                options.preclusion = match value.as_str() {
+                    "universal" => Preclusion::Universal,
+                    _ => Preclusion::Leveled,
+                };
+            }
             "limit" => options.max_compaction_bytes = number(value),
             "bottommost" => options.compression.bottommost = Some(number(value) as u8),
             "pri" => {

@@ -15,9 +15,9 @@
 //! Thread safety: from the threads of jobs. It runs the program's code and suspends.
 //!
 //! What it does not do: hand out parts of column families with blob files or with timestamps, what
-//! only some callers of manual compactions ask for, compactions that leave young entries above the last
-//! level, and compactions of L0 that leave older files there: the messages have no word for these, or
-//! a worker would take more files.
+//! only some callers of manual compactions ask for, compactions that leave young entries above the
+//! last level, and compactions of L0 that leave older files there: the messages have no word for
+//! these, or a worker would take more files.
 
 use std::path::Path;
 use std::sync::Arc;

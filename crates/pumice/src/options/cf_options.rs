@@ -227,7 +227,7 @@ option_table! {
         /// (`DbIterator::write_time`).
         preserve_internal_time_seconds: u64 = 0, mutable, saved
             => "write_times::tables_know_when_young_entries_were_written";
-        /// For as many seconds, compactions into the last level leave entries in the level above it,
+        /// For as many seconds, compactions into the last level leave entries in the level above,
         /// so that `last_level_temperature` is for old data; 0 for not at all. Their times are kept
         /// as with `preserve_internal_time_seconds`. Leveled and universal compaction, with three
         /// levels and more.

@@ -172,6 +172,28 @@ impl Reports {
         self.tick(Ticker::MemtableGarbageBytesAtFlush, payload.saturating_sub(written));
     }
 
+    /// Counts the bytes of a compaction.
+    fn count_bytes(&self, reason: CompactionReason, read: u64, written: u64) {
+        self.tick(Ticker::CompactReadBytes, read);
+        self.tick(Ticker::CompactWriteBytes, written);
+        let by_reason = match reason {
+            CompactionReason::FilesMarkedForCompaction => {
+                Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
+            }
+            CompactionReason::PeriodicCompaction => {
+                Some((Ticker::CompactReadBytesPeriodic, Ticker::CompactWriteBytesPeriodic))
+            }
+            CompactionReason::Ttl => {
+                Some((Ticker::CompactReadBytesTtl, Ticker::CompactWriteBytesTtl))
+            }
+            _ => None,
+        };
+        if let Some((read_ticker, write_ticker)) = by_reason {
+            self.tick(read_ticker, read);
+            self.tick(write_ticker, written);
+        }
+    }
+
     pub fn count_compaction(
         &self,
         work: &CompactionWork,
@@ -185,12 +207,6 @@ impl Reports {
             at.map(|(_, file)| file.file_size).sum()
         };
         let counts = &part.counts;
-        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
-        let written = |files: &[Arc<FileMetaData>]| CompactionStats {
-            bytes_written: files.iter().map(|f| f.file_size).sum(),
-            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
-            ..CompactionStats::default()
-        };
         let (own, young) = (written(files), written(&part.young_files));
         let mut job = CompactionStats {
             count: 1,
@@ -213,24 +229,7 @@ impl Reports {
             job.bytes_written_pre_comp += young.bytes_written_pre_comp;
         }
         let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
-        self.tick(Ticker::CompactReadBytes, read);
-        self.tick(Ticker::CompactWriteBytes, job.bytes_written);
-        let by_reason = match work.pick.reason {
-            CompactionReason::FilesMarkedForCompaction => {
-                Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
-            }
-            CompactionReason::PeriodicCompaction => {
-                Some((Ticker::CompactReadBytesPeriodic, Ticker::CompactWriteBytesPeriodic))
-            }
-            CompactionReason::Ttl => {
-                Some((Ticker::CompactReadBytesTtl, Ticker::CompactWriteBytesTtl))
-            }
-            _ => None,
-        };
-        if let Some((read_ticker, write_ticker)) = by_reason {
-            self.tick(read_ticker, read);
-            self.tick(write_ticker, job.bytes_written);
-        }
+        self.count_bytes(work.pick.reason, read, job.bytes_written);
         // As in RocksDB the former includes the other two.
         let obsolete = counts.dropped_obsolete + counts.dropped_tombstones;
         self.tick(Ticker::CompactionKeyDropObsolete, obsolete);
@@ -270,5 +269,15 @@ impl Reports {
     /// `rocksdb.dbstats` as names and values.
     pub fn db_map(&self) -> BTreeMap<String, String> {
         self.stats.map(time::now_micros())
+    }
+}
+
+/// The bytes of new files.
+fn written(files: &[Arc<FileMetaData>]) -> CompactionStats {
+    let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
+    CompactionStats {
+        bytes_written: files.iter().map(|f| f.file_size).sum(),
+        bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
+        ..CompactionStats::default()
     }
 }

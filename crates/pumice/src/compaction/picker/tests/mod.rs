@@ -7,6 +7,7 @@ mod simulation;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pumice_base::UserKey;
 use pumice_compress::CompressionType;
 use pumice_env::Temperature;
 use pumice_manifest::testing as text;
@@ -50,6 +51,15 @@ fn show(pick: &CompactionPick) -> String {
     }
     for input in &pick.inputs {
         write!(out, "\n  L{}:{}", input.level, list(&input.files)).unwrap();
+    }
+    if let Some(output) = &pick.outputs.proximal {
+        let range = output.range.range();
+        let end = |key: Option<UserKey<'_>>| {
+            String::from_utf8_lossy(key.unwrap().as_bytes()).into_owned()
+        };
+        let (begin, end) = (end(range.begin), end(range.end));
+        let (level, kept) = (output.range.level, output.kept_through);
+        write!(out, "\n  newer than {kept} at L{level} in {begin}..{end}").unwrap();
     }
     if !pick.grandparents.is_empty() {
         write!(out, "\n  grandparents:{}", list(&pick.grandparents)).unwrap();

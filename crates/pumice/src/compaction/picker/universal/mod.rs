@@ -262,8 +262,8 @@ fn of_level(input: &InputLevel) -> impl Iterator<Item = (usize, &Arc<FileMetaDat
     input.files.iter().map(|file| (input.level, file))
 }
 
-/// The runs that are compared for size amplification: with young entries above the last level, which
-/// is meant to be large and cheap, the runs above it, as in RocksDB.
+/// The runs that are compared for size amplification: where young entries stay above the last
+/// level, which is meant to be large and cheap, the runs above it, as in RocksDB.
 fn without_last_level<'r>(ctx: &PickContext<'_>, runs: &'r [Run]) -> &'r [Run] {
     match (runs.split_last(), ctx.proximal_level()) {
         (Some((last, rest)), Some(level)) if last.level > level && !rest.is_empty() => rest,

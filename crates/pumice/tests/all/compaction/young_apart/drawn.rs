@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use pumice::ReadOptions;
-use pumice::stats::listener::CompactionReason;
 use pumice_base::random::Rng;
 
 use super::*;
@@ -291,7 +290,7 @@ fn live(seed: u64) -> (u64, u64) {
     (model.checked, model.apart)
 }
 
-/// Universal compactions of everything leave no young entry in the last level.
+// Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn drawn_entries_are_found_wherever_they_are() {
     let sums = Arc::new(Mutex::new((0, 0)));

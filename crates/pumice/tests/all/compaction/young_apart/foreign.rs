@@ -1,4 +1,4 @@
-//! The same databases with RocksDB's 11.8.1. It has the real clock and its own threads.
+//! The same databases with RocksDB's 11.8.1.
 
 use std::path::Path;
 
@@ -99,6 +99,7 @@ fn read_theirs(db: &pumice_peer::Db) -> Map {
 
 /// The same writes and compactions, by either engine, in turns: each reads what the other wrote,
 /// and leaves the same levels.
+// Plain #[test]: RocksDB has its own threads.
 #[test]
 fn both_engines_go_on_with_what_the_other_left() {
     let Some(library) = pumice_peer::installed_11_8() else { return };

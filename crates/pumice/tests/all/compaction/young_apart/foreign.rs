@@ -33,8 +33,11 @@ fn ours(path: &Path, style: CompactionStyle, young: u64) -> Db {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A key and its value, or the ends of a range.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// One round of writes: new keys, overwritten ones, and a deleted range.
-fn round(n: u32) -> (Vec<(Vec<u8>, Vec<u8>)>, (Vec<u8>, Vec<u8>)) {
+fn round(n: u32) -> (Vec<Pair>, Pair) {
     let key = |k: u32| format!("{k:03}").into_bytes();
     let value = format!("value {n}").into_bytes();
     let puts = (0..40).map(|k| (key(n * 20 + k), value.clone())).collect();

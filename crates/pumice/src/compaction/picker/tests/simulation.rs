@@ -145,8 +145,8 @@ impl Simulation {
         LevelScores::compute(&self.version, &self.targets(), &self.options, files)
     }
 
-    /// The next compaction, if there is one.
-    fn next_pick(&mut self) -> Option<CompactionPick> {
+    /// The next compaction, if there is one. `aged`: the files of the last level are too old.
+    fn next_pick(&mut self, aged: bool) -> Option<CompactionPick> {
         let targets = self.targets();
         let rules = MarkRules {
             reclaim_seconds: None,
@@ -162,7 +162,12 @@ impl Simulation {
             offpeak: pumice_manifest::Offpeak::default(),
             allow_ingest_behind: self.options.reserved_last_level,
         };
-        let marks = FileMarks::compute(&self.version, &rules);
+        let mut marks = FileMarks::compute(&self.version, &rules);
+        if aged {
+            let last = self.version.files(self.last_level()).iter();
+            let idle = last.filter(|file| !file.is_being_compacted());
+            marks.periodic = idle.map(|file| (self.last_level(), file.clone())).collect();
+        }
         let ctx = PickContext {
             version: &self.version,
             targets: &targets,
@@ -184,7 +189,11 @@ impl Simulation {
 
     /// Starts the next compaction, if there is one.
     fn start(&mut self) -> bool {
-        let Some(pick) = self.next_pick() else { return false };
+        self.start_next(false)
+    }
+
+    fn start_next(&mut self, aged: bool) -> bool {
+        let Some(pick) = self.next_pick(aged) else { return false };
         self.check_pick(&pick);
         let id = self.running.register(&pick, self.version.comparator());
         self.jobs.push((id, pick));
@@ -381,7 +390,11 @@ fn live(tree: &mut Simulation, rng: &mut Rng) {
                 tree.flush(picked);
             }
             1 if tree.jobs.len() < max_jobs => {
-                tree.start();
+                let split = tree.options.preclusion != Preclusion::Off;
+                tree.start_next(split && rng.below(3) == 0);
+                if split && rng.below(8) == 0 {
+                    tree.window = 1 + rng.below(1000);
+                }
             }
             _ if !tree.jobs.is_empty() => {
                 let index = rng.below(tree.jobs.len() as u64) as usize;

@@ -120,7 +120,7 @@ fn show_one_file(opened: &Opened<Db>, out: &mut Output) -> Result<Vec<usize>, Fa
     show("after")
 }
 
-/// Compacts all into one file on level 0; sizes of files, and what is left above the last level, are
+/// Compacts all into one file on level 0; sizes of files, and what stays above the last level, are
 /// as before afterwards.
 fn become_one_file(opened: &Opened<Db>) -> Result<(), Failure> {
     let before = opened.db.column_family_options(&opened.cf).map_err(failure)?;

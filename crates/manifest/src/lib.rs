@@ -27,7 +27,7 @@ pub use edit::VersionEdit;
 pub use file_meta::{FileMetaData, FileStats};
 pub use level::Level;
 pub use offpeak::Offpeak;
-pub use options::{CompactionPri, CompressionChoice, LeveledOptions};
+pub use options::{CompactionPri, CompressionChoice, LeveledOptions, Preclusion};
 pub use range::UserRange;
 pub use score::{BlobGarbageRule, FileMarks, LevelScores, MarkRules};
 pub use targets::LevelTargets;

@@ -55,6 +55,18 @@ impl CompressionChoice {
     }
 }
 
+/// Whether compactions into the last level leave young entries in the one above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preclusion {
+    /// All entries go to the last level.
+    #[default]
+    Off,
+    /// What is in the last level stays there.
+    Leveled,
+    /// What is young in the last level goes up too, if nothing else is in the one above.
+    Universal,
+}
+
 /// Shape of a leveled tree.
 #[derive(Clone, Debug)]
 pub struct LeveledOptions {
@@ -82,6 +94,8 @@ pub struct LeveledOptions {
     /// The last level is for files that are ingested behind all data: nothing is compacted into it,
     /// so no level is the bottommost.
     pub reserved_last_level: bool,
+    /// Young entries stay above the last level (`preclude_last_level_data_seconds`).
+    pub preclusion: Preclusion,
     /// Files end where the first bytes of keys, so many of them, change.
     pub partition_prefix: Option<usize>,
     /// Bytes that each directory of tables is meant for; empty for one directory.

@@ -220,6 +220,8 @@ pub struct MarkRules {
     /// Young entries keep their sequence numbers, so that rewriting a file need not clean it: of
     /// the bottommost only those with tombstones are marked.
     pub keeps_times: bool,
+    /// Seconds for which entries stay above the last level; 0 is off.
+    pub preclude: u64,
     /// Files that hold mostly tombstones go down, and those with range tombstones once no file of
     /// L0 is younger than this many seconds. None: they wait for other reasons.
     pub reclaim_seconds: Option<u64>,
@@ -282,6 +284,9 @@ impl FileMarks {
             marks.mark_bottommost(version, rules);
         }
         marks.mark_old(version, rules);
+        if rules.preclude > 0 {
+            marks.watch_young(version, rules);
+        }
         if let Some(rule) = rules.blob_garbage {
             marks.mark_blob_garbage(version, rule);
         }
@@ -289,6 +294,23 @@ impl FileMarks {
             marks.mark_hot(version, rules.reads_per_byte);
         }
         marks
+    }
+
+    /// Notes when young files above the last level can go down: once they are old enough, and no
+    /// snapshot is older.
+    fn watch_young(&mut self, version: &Version, rules: &MarkRules) {
+        let Some(level) = version.num_levels().checked_sub(2).filter(|level| *level > 0) else {
+            return;
+        };
+        for file in version.files(level).iter().filter(|file| file.oldest_ancester_time > 0) {
+            let old_at = file.oldest_ancester_time.saturating_add(rules.preclude);
+            if old_at > rules.now {
+                self.next_old = self.next_old.min(old_at);
+            }
+            if file.smallest_seq >= rules.oldest_snapshot {
+                self.bottommost_threshold = self.bottommost_threshold.min(file.smallest_seq);
+            }
+        }
     }
 
     /// Marks files that reads would find no more once they were merged into the next level.

@@ -7,7 +7,7 @@
 //!
 //! Thread safety: plain data, computed once per version. The numbers are RocksDB's.
 
-use crate::options::{LeveledOptions, scale};
+use crate::options::{LeveledOptions, Preclusion, scale};
 use crate::version::Version;
 use pumice_base::narrow::round_down_u64;
 
@@ -63,7 +63,10 @@ impl LevelTargets {
         let mut size = largest;
         for level in (first_non_empty..num_levels - 1).rev() {
             size = round_down_u64(size as f64 / multiplier);
-            if size <= base_min && targets.lowest_unnecessary_level.is_none() {
+            // The level above the last one is where young entries stay.
+            let is_needed =
+                options.preclusion != Preclusion::Off && level + 2 == version.num_levels();
+            if size <= base_min && targets.lowest_unnecessary_level.is_none() && !is_needed {
                 targets.lowest_unnecessary_level = Some(level);
             }
         }

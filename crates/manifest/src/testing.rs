@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::{
-    CompactionPri, CompressionChoice, FileMetaData, FileStats, LeveledOptions, Version,
+    CompactionPri, CompressionChoice, FileMetaData, FileStats, LeveledOptions, Preclusion, Version,
     VersionBuilder, VersionEdit,
 };
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, ValueType, internal_key};
@@ -234,6 +234,7 @@ pub fn leveled_options(command: &Command) -> LeveledOptions {
         reserved_last_level: false,
         partition_prefix: None,
         path_sizes: Vec::new(),
+        preclusion: Preclusion::Off,
     };
     for (name, value) in &command.args {
         match name.as_str() {
@@ -250,6 +251,12 @@ pub fn leveled_options(command: &Command) -> LeveledOptions {
             "static" => options.level_compaction_dynamic_level_bytes = false,
             "target" => options.target_file_size_base = number(value),
             "target_multiplier" => options.target_file_size_multiplier = number(value) as u32,
+            "preclude" => {
+                options.preclusion = match value.as_str() {
+                    "universal" => Preclusion::Universal,
+                    _ => Preclusion::Leveled,
+                };
+            }
             "limit" => options.max_compaction_bytes = number(value),
             "bottommost" => options.compression.bottommost = Some(number(value) as u8),
             "pri" => {

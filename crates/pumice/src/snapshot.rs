@@ -131,6 +131,11 @@ impl SnapshotList {
         self.live.lock().held.keys().copied().collect()
     }
 
+    /// The oldest live sequence.
+    pub fn oldest(&self) -> Option<SequenceNumber> {
+        self.live.lock().held.keys().next().copied()
+    }
+
     /// The live snapshots, for a job.
     pub fn live(&self) -> LiveSnapshots {
         let live = self.live.lock();

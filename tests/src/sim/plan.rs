@@ -43,6 +43,10 @@ pub fn random(rng: &mut Rng) -> Plan {
     draw_tables(&mut rng.clone(), &mut plan.settings);
     draw_logs_and_memory(&mut rng.clone(), &mut plan);
     draw_blobs(&mut rng.clone(), &mut plan.settings);
+    if rng.fork().fork().fork().fork().one_in(4) {
+        // All is young: a simulated life is short.
+        plan.settings = plan.settings.clone().with("preclude_last_level_data_seconds", "100000");
+    }
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");

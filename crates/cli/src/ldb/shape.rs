@@ -120,16 +120,25 @@ fn show_one_file(opened: &Opened<Db>, out: &mut Output) -> Result<Vec<usize>, Fa
     show("after")
 }
 
-/// Compacts all into one file on level 0; sizes of files are as before afterwards.
+/// Compacts all into one file on level 0; sizes of files, and what stays above the last level, are
+/// as before afterwards.
 fn become_one_file(opened: &Opened<Db>) -> Result<(), Failure> {
     let before = opened.db.column_family_options(&opened.cf).map_err(failure)?;
-    let set = |target: u64, compaction: u64| {
-        let (target, compaction) = (target.to_string(), compaction.to_string());
-        let changes =
-            [("target_file_size_base", &target[..]), ("max_compaction_bytes", &compaction[..])];
+    let set = |sizes: [u64; 2], times: [u64; 2]| {
+        let [target, compaction, precluded, preserved] =
+            [sizes[0], sizes[1], times[0], times[1]].map(|number| number.to_string());
+        let changes = [
+            ("target_file_size_base", &target[..]),
+            ("max_compaction_bytes", &compaction[..]),
+            ("preclude_last_level_data_seconds", &precluded[..]),
+            ("preserve_internal_time_seconds", &preserved[..]),
+        ];
         opened.db.set_options_cf(&opened.cf, &changes).map_err(failure)
     };
-    set(WHOLE, WHOLE)?;
+    let (precluded, preserved) =
+        (before.preclude_last_level_data_seconds, before.preserve_internal_time_seconds);
+    // Young entries come along, and it stays known that they are young.
+    set([WHOLE, WHOLE], [0, precluded.max(preserved)])?;
     let options = CompactRangeOptions {
         change_level: true,
         target_level: 0,
@@ -137,7 +146,8 @@ fn become_one_file(opened: &Opened<Db>) -> Result<(), Failure> {
         ..CompactRangeOptions::default()
     };
     let compacted = opened.db.compact_range_cf(&options, &opened.cf, None, None);
-    set(before.target_file_size_base, before.max_compaction_bytes)?;
+    let sizes = [before.target_file_size_base, before.max_compaction_bytes];
+    set(sizes, [precluded, preserved])?;
     compacted.map_err(failure)
 }
 

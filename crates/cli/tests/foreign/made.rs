@@ -302,7 +302,6 @@ pub const ALL: &[Made] = &[
     Made {
         name: "young-apart",
         text: "preserve_internal_time_seconds=3600;preclude_last_level_data_seconds=600",
-        may: [May::Refuse("preclude_last_level_data_seconds"), May::Work, May::Work],
         ..PLAIN
     },
     Made { name: "entities", fill: entity, ..PLAIN },

@@ -42,6 +42,7 @@ fn show_marks(version: &Version, command: &Command) -> String {
         ttl: argument("ttl"),
         periodic: argument("periodic"),
         offpeak: pumice_manifest::Offpeak::new(argument("offpeak_start"), argument("offpeak_end")),
+        preclude: 0,
         keeps_times: command.args.contains_key("keeps_times"),
         allow_ingest_behind: command.args.contains_key("ingest_behind"),
     };

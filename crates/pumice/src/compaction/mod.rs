@@ -6,6 +6,7 @@
 //! | `plan` | a column family's scores, targets and running compactions |
 //! | `cut` | where one output file ends and the next begins |
 //! | `subcompaction` | one key range of a job: merge, filter, write |
+//! | `outlet`, `placement` | where the entries that are kept go |
 //! | `service` | messages about compactions that another process does |
 //! | `timed_filter` | how long the user's filter takes |
 //! | `compaction_env` | what it asks of its database |
@@ -14,7 +15,9 @@
 
 pub(crate) mod compaction_env;
 pub(crate) mod cut;
+mod outlet;
 pub(crate) mod picker;
+pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod service;
 pub(crate) mod subcompaction;

@@ -6,16 +6,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, SequenceNumber};
 use pumice_compress::CompressionType;
 use pumice_manifest::{
     BlobGarbageRule, CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions,
-    MarkRules, Offpeak, UserRange, Version,
+    MarkRules, Offpeak, Preclusion, UserRange, Version,
 };
 
 use crate::compaction::picker::{
     self, CompactionPick, FifoMerges, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
-    PickContext, PriorityCache, Reach, Registered, RunningCompactions, UniversalRules,
+    PickContext, PriorityCache, Reach, Registered, RunningCompactions, UniversalRules, Young,
 };
 use crate::options::{ColumnFamilyOptions, CompactionStyle, StopStyle};
 
@@ -145,12 +145,7 @@ impl CompactionPlan {
         if self.held {
             return Err(Error::aborted("files of the column family are being moved"));
         }
-        let context = PickContext {
-            version,
-            targets: &self.targets,
-            options: &self.options,
-            running: &self.running,
-        };
+        let context = self.context(version);
         picker::pick_files(&context, request, self.is_fifo())
     }
 
@@ -210,26 +205,48 @@ impl CompactionPlan {
         self.held = false;
     }
 
-    /// The most urgent compaction within `reach`. It is registered as running.
+    /// Young entries stay above the last level.
+    fn precludes(&self) -> bool {
+        self.options.preclusion != Preclusion::Off
+    }
+
+    fn context<'a>(&'a self, version: &'a Version) -> PickContext<'a> {
+        PickContext {
+            version,
+            targets: &self.targets,
+            options: &self.options,
+            running: &self.running,
+            young: None,
+        }
+    }
+
+    /// The most urgent compaction within `reach`. It is registered as running. `oldest_snapshot` is
+    /// asked where that matters: `u64::MAX` without one.
     pub fn pick(
         &mut self,
         version: &Version,
         freed_below: u64,
+        oldest_snapshot: impl FnOnce() -> SequenceNumber,
         reach: Reach,
     ) -> Option<(Registered, CompactionPick)> {
         if self.held {
             return None;
         }
+        let now = pumice_port::time::wall_seconds();
         let context = PickContext {
             version,
             targets: &self.targets,
             options: &self.options,
             running: &self.running,
+            young: self.precludes().then(|| Young {
+                since: now.saturating_sub(self.mark_rules.preclude),
+                oldest_snapshot: oldest_snapshot(),
+            }),
         };
         let score = self.scores.score(0);
         let pick = match &self.rules {
             Rules::Fifo(fifo) => {
-                let pick = fifo.pick(&context, pumice_port::time::wall_seconds())?;
+                let pick = fifo.pick(&context, now)?;
                 CompactionPick { score, ..pick }
             }
             Rules::Universal(universal) => {
@@ -249,12 +266,7 @@ impl CompactionPlan {
         if self.held {
             return ManualPick::Conflict;
         }
-        let context = PickContext {
-            version,
-            targets: &self.targets,
-            options: &self.options,
-            running: &self.running,
-        };
+        let context = self.context(version);
         match &self.rules {
             // As RocksDB: a manual compaction does what is due, whatever its range.
             Rules::Fifo(_) if !self.running.is_empty() => ManualPick::Conflict,
@@ -391,7 +403,11 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
         periodic: options.periodic_compaction_seconds,
         offpeak,
         allow_ingest_behind: options.cf_allow_ingest_behind,
-        keeps_times: options.preserve_internal_time_seconds > 0,
+        keeps_times: options.kept_times() > 0,
+        preclude: match preclusion(options) {
+            Preclusion::Off => 0,
+            _ => options.preclude_last_level_data_seconds,
+        },
         reclaim_seconds: (options.min_tombstones_for_range_conversion > 0)
             .then_some(RECLAIM_SECONDS),
         blob_garbage: blob_garbage_rule(options),
@@ -405,6 +421,16 @@ fn blob_garbage_rule(options: &ColumnFamilyOptions) -> Option<BlobGarbageRule> {
     let threshold = options.blob_garbage_collection_force_threshold;
     let forces = options.enable_blob_garbage_collection && age_cutoff > 0.0 && threshold < 1.0;
     forces.then_some(BlobGarbageRule { age_cutoff, threshold })
+}
+
+/// Whether young entries stay above the last level.
+fn preclusion(options: &ColumnFamilyOptions) -> Preclusion {
+    match options.compaction_style {
+        _ if options.preclude_last_level_data_seconds == 0 => Preclusion::Off,
+        CompactionStyle::Level => Preclusion::Leveled,
+        CompactionStyle::Universal => Preclusion::Universal,
+        CompactionStyle::Fifo | CompactionStyle::None => Preclusion::Off,
+    }
 }
 
 /// The options that shape the tree, as the picker wants them.
@@ -430,6 +456,7 @@ pub(super) fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
         reserved_last_level: options.cf_allow_ingest_behind,
+        preclusion: preclusion(options),
         path_sizes: options.cf_paths.iter().map(|path| path.target_size).collect(),
         partition_prefix: options.sst_partitioner_factory.prefix_len(),
     }

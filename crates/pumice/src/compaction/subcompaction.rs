@@ -9,8 +9,8 @@ use std::sync::Arc;
 use pumice_base::extension::CompactionFilter;
 use pumice_base::key::{InternalKey, append_internal_key};
 use pumice_base::narrow::{round_down_u64, small_i32, to_usize};
-use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, UserKey};
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::blob::BlobFiles;
 use pumice_manifest::edit::BlobFileAddition;
@@ -22,8 +22,9 @@ use pumice_table::{TableReadOptions, TableReason};
 
 use crate::blob::references::References;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
-use crate::compaction::cut::OutputCut;
+use crate::compaction::outlet::Outlet;
 use crate::compaction::picker::CompactionPick;
+use crate::compaction::placement::Placement;
 use crate::compaction::timed_filter;
 use crate::lock_order;
 use crate::options::requests::{BlobGarbageCollectionPolicy, CancelFlag, CompactRangeOptions};
@@ -39,10 +40,9 @@ use crate::table_output::compaction_iterator::{
     CompactionIterator, CompactionSettings, TimeBounds,
 };
 use crate::table_output::counts::IterationCounts;
-use crate::table_output::filter_bits::{self, Runs};
+use crate::table_output::filter_bits::Runs;
 use crate::table_output::metered::Metered;
-use crate::table_output::output_file::{EntryTimes, OutputFile, OutputSpec};
-use crate::table_output::tombstones;
+use crate::table_output::output_file::EntryTimes;
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
 
@@ -87,6 +87,8 @@ pub(crate) struct InputTimes {
     pub entries: EntryTimes,
     /// See [`TimeBounds::zeroed_to`].
     pub zeroed_to: Option<SequenceNumber>,
+    /// Where what goes; None: all to the output level.
+    pub placement: Option<Placement>,
 }
 
 /// State that all subcompactions of a job share.
@@ -128,14 +130,15 @@ impl Default for Outputs {
 }
 
 impl JobContext {
-    /// The sorted runs once this job is done, if nothing of what it reads goes.
-    fn runs(&self) -> Runs {
+    /// The sorted runs once this job is done, if nothing of what it reads goes, and all of it goes
+    /// to `level`.
+    pub fn runs(&self, level: usize) -> Runs {
         let inputs = self.pick.input_files().map(|(_, file)| file.number).collect();
-        Runs::after(&self.version, &inputs, self.pick.output_level, self.pick.input_bytes())
+        Runs::after(&self.version, &inputs, level, self.pick.input_bytes())
     }
 
     /// What may be dropped of keys with timestamps.
-    fn time_bounds(&self) -> TimeBounds {
+    pub fn time_bounds(&self) -> TimeBounds {
         let (keys, zeroed_to) = (self.cf.key_forms(), self.written.zeroed_to);
         if self.version.is_stripped() {
             return TimeBounds { keys, zeroed_to, ..TimeBounds::default() };
@@ -163,7 +166,10 @@ impl JobContext {
 /// What a subcompaction produced.
 #[derive(Default)]
 pub(crate) struct SubcompactionResult {
+    /// In the output level.
     pub files: Vec<Arc<FileMetaData>>,
+    /// In the level above, see [`Placement`].
+    pub young_files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     /// The blobs that its input refers to, and those that its output does.
     pub blobs_in: References,
@@ -174,25 +180,6 @@ pub(crate) struct SubcompactionResult {
     pub helper_cpu_micros: u64,
     /// Subcompactions summed up here.
     pub parts: usize,
-}
-
-struct Writer<'a> {
-    job: &'a JobContext,
-    cut: OutputCut,
-    /// What follows the data blocks counts against the target.
-    is_upper_bound: bool,
-    output: Option<OutputFile>,
-    blobs: Option<BlobOutput<'a>>,
-    /// The values of the input.
-    values: InputValues,
-    /// Lower bound of the tombstones that belong to the next output.
-    low: Option<Vec<u8>>,
-    end: Option<Vec<u8>>,
-    files: Vec<Arc<FileMetaData>>,
-    blobs_out: References,
-    blob_files: Vec<BlobFileAddition>,
-    helper_cpu_micros: u64,
-    dropped_tombstones: u64,
 }
 
 /// Compacts user keys in `[start, end)` at the job's priority; None is an open end.
@@ -242,47 +229,29 @@ fn compact(
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.table_keys.icmp.clone(), sources(job)?);
-    let mut writer = Writer {
-        job,
-        cut: OutputCut::new(
-            job.cf.table_order().clone(),
-            job.pick.grandparents.clone(),
-            job.pick.target_output_file_size,
-            job.pick.max_output_file_size,
-            job.pick.max_compaction_bytes,
-        )
-        .by_prefix(options.sst_partitioner_factory.prefix_len()),
-        is_upper_bound: options.target_file_size_is_upper_bound,
-        output: None,
-        blobs: blob_output(job, &options)?,
+    let mut output = Kept {
+        outlet: Outlet::new(
+            job,
+            &options,
+            &(start.clone(), end.clone()),
+            blob_output(job, &options)?,
+        ),
         values: input_values(job),
-        low: start.clone(),
-        end: end.clone(),
-        files: Vec::new(),
-        blobs_out: References::default(),
-        blob_files: Vec::new(),
-        helper_cpu_micros: 0,
-        dropped_tombstones: 0,
     };
     let (counts, blobs_in) = if job.version.blob_files().is_empty() {
         let entries = CompactionIterator::new(input, settings);
-        (write_all(entries, &start, &mut writer)?.0, References::default())
+        (write_all(job, entries, &start, &mut output)?.0, References::default())
     } else {
         let metered = Metered::new(input, job.cf.table_order().clone(), job.cf.key_forms(), end);
         let entries = CompactionIterator::new(metered, settings);
-        let (counts, metered) = write_all(entries, &start, &mut writer)?;
+        let (counts, metered) = write_all(job, entries, &start, &mut output)?;
         (counts, metered.into_references())
     };
-    Ok(SubcompactionResult {
-        files: writer.files,
-        counts: IterationCounts { dropped_tombstones: writer.dropped_tombstones, ..counts },
-        blobs_in,
-        blobs_out: writer.blobs_out,
-        blob_files: writer.blob_files,
-        parts: 1,
-        helper_cpu_micros: writer.helper_cpu_micros,
-        cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
-    })
+    let mut result =
+        SubcompactionResult { counts, blobs_in, parts: 1, ..SubcompactionResult::default() };
+    output.outlet.finish(&mut result)?;
+    result.cpu_micros = (thread_cpu_nanos() - cpu) / 1000 + result.helper_cpu_micros;
+    Ok(result)
 }
 
 /// What is below the output. Older L0 files may lie beside an output of L0, and older files may be
@@ -364,19 +333,25 @@ fn old_blob_files(blobs: &BlobFiles, share: f64) -> FileNumber {
     blobs.keys().nth(to_usize(count)).copied().unwrap_or(FileNumber::MAX)
 }
 
+/// Where what is kept goes, and where its values are found.
+struct Kept<'a> {
+    outlet: Outlet<'a>,
+    values: InputValues,
+}
+
 /// Writes what is to be kept of the part that begins at `start`.
 fn write_all<I: InternalIterator>(
+    job: &JobContext,
     mut entries: CompactionIterator<I>,
     start: &Option<Vec<u8>>,
-    writer: &mut Writer<'_>,
+    output: &mut Kept<'_>,
 ) -> Result<(IterationCounts, I)> {
-    let mut traffic = writer.job.outputs.note.count_io();
+    let mut traffic = job.outputs.note.count_io();
     match start {
         Some(start) => entries.seek(start),
         None => entries.seek_to_first(),
     }
-    write_entries(writer.job, &mut entries, writer, &mut traffic)?;
-    writer.finish()?;
+    write_entries(job, &mut entries, output, &mut traffic)?;
     Ok((entries.counts(), entries.into_input()))
 }
 
@@ -384,7 +359,7 @@ fn write_all<I: InternalIterator>(
 fn write_entries<I: InternalIterator>(
     job: &JobContext,
     entries: &mut CompactionIterator<I>,
-    writer: &mut Writer<'_>,
+    output: &mut Kept<'_>,
     traffic: &mut JobTraffic,
 ) -> Result<()> {
     let mut until_poll = KEYS_PER_POLL;
@@ -392,13 +367,13 @@ fn write_entries<I: InternalIterator>(
     while entries.valid() {
         let (ikey, value) = (InternalKey::new(entries.key()), entries.value());
         let (sequence, tag) = ikey.sequence_and_type();
-        match writer.values.take_in(ikey.user_key(), tag, value)? {
-            None => writer.add(ikey, value)?,
+        match output.values.take_in(ikey.user_key(), tag, value)? {
+            None => output.outlet.add(ikey, value)?,
             Some(found) => {
                 let (tag, value) = found.stored();
                 let mut key = Vec::with_capacity(ikey.len());
                 append_internal_key(&mut key, ikey.user_key(), sequence, tag);
-                writer.add(InternalKey::new(&key), value)?;
+                output.outlet.add(InternalKey::new(&key), value)?;
             }
         }
         let bytes = entries.key().len() + entries.value().len();
@@ -450,141 +425,4 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
         }
     }
     Ok(sources)
-}
-
-impl Writer<'_> {
-    #[inline]
-    fn add(&mut self, ikey: InternalKey<'_>, value: &[u8]) -> Result<()> {
-        let key = ikey.user_key();
-        let split = match &self.output {
-            None => {
-                self.cut.before(key, 0);
-                false
-            }
-            // Versions of one user key never go to different files.
-            Some(output) => {
-                let last = output.last_key();
-                let same = last.len() == ikey.len() && last.user_key().has_bytes_of(key);
-                !same
-                    && self.cut.before(key, self.counted_bytes(output, ikey, value))
-                    && !self.job.cf.table_order().same_user_key(last.user_key(), key)
-            }
-        };
-        if split {
-            let boundary = key.to_vec();
-            self.close(Some(boundary))?;
-        }
-        if self.output.is_none() {
-            self.open()?;
-        }
-        let (ikey, value) = match &mut self.blobs {
-            None => (ikey, value),
-            Some(blobs) => blobs.place(ikey, value)?,
-        };
-        match &mut self.output {
-            Some(output) => output.add(ikey, value),
-            None => Ok(()),
-        }
-    }
-
-    /// What counts against the target of `output`, before the given entry.
-    #[inline]
-    fn counted_bytes(&self, output: &OutputFile, ikey: InternalKey<'_>, value: &[u8]) -> u64 {
-        let data = output.estimated_data_bytes();
-        if self.is_upper_bound {
-            self.whole_bytes(data, output, ikey.as_bytes(), value)
-        } else {
-            data
-        }
-    }
-
-    /// Includes the entry and everything after the data blocks, but the latter only up to half of
-    /// the target, so that a file holds data however small its target is.
-    #[cold]
-    fn whole_bytes(&self, data: u64, output: &OutputFile, ikey: &[u8], value: &[u8]) -> u64 {
-        let rest = output.estimated_tail_bytes() + (ikey.len() + value.len()) as u64;
-        data + rest.min(self.job.pick.target_output_file_size / 2)
-    }
-
-    fn open(&mut self) -> Result<()> {
-        let number = self.job.env.begin_output();
-        self.job.outputs.tables.lock().push(number);
-        let (job, spec) = (self.job, self.spec(number));
-        self.output = Some(OutputFile::create(&*job.env, &job.cf, spec, job.io.as_ref())?);
-        self.cut.started();
-        Ok(())
-    }
-
-    fn spec(&self, number: FileNumber) -> OutputSpec {
-        OutputSpec {
-            number,
-            path_id: self.job.pick.outputs.path_id,
-            level: self.job.pick.output_level,
-            base_level: self.job.base_level,
-            bottommost: self.job.pick.bottommost,
-            deepest: self.job.pick.deepest,
-            compression: self.job.pick.outputs.compression,
-            epoch: self.job.pick.output_epoch(),
-            written: self.job.written.entries.clone(),
-            temperature: self.job.pick.outputs.temperature,
-            expected_bytes: self.job.expected_bytes,
-            target_bytes: match self.job.pick.output_level {
-                0 => 0, // Never cut.
-                _ => self.job.pick.max_output_file_size,
-            },
-            reason: match self.job.pick.start_level {
-                0 => TableReason::CompactionLevel0,
-                _ => TableReason::Compaction,
-            },
-            filter_policy: filter_bits::policy(&self.job.cf, || self.job.runs()),
-        }
-    }
-
-    /// Tombstones between `low` and `high` that have to be written; counts the others.
-    fn tombstones(&mut self, high: Option<UserKey<'_>>) -> Vec<RangeTombstone> {
-        let Some(list) = &self.job.tombstones else { return Vec::new() };
-        let (left, done) = tombstones::surviving(
-            list,
-            self.job.cf.table_order(),
-            (self.low.as_deref().map(UserKey::new), high),
-            &self.job.snapshots.sequences,
-            &self.job.time_bounds(),
-            self.job.pick.bottommost,
-        );
-        self.dropped_tombstones += done;
-        left
-    }
-
-    /// Ends the present output, which gets tombstones up to `high`.
-    fn close(&mut self, high: Option<Vec<u8>>) -> Result<()> {
-        let tombstones = self.tombstones(high.as_deref().map(UserKey::new));
-        if self.output.is_none() {
-            if tombstones.is_empty() {
-                return Ok(());
-            }
-            self.open()?;
-        }
-        let Some(mut output) = self.output.take() else { return Ok(()) };
-        for tombstone in &tombstones {
-            output.add_tombstone(&self.job.cf, tombstone)?;
-        }
-        self.low = high;
-        self.job.outputs.note.at(ThreadStage::CompactionSyncFile);
-        let written = output.finish(&*self.job.env, &self.job.cf)?;
-        self.job.outputs.note.at(ThreadStage::CompactionProcessKv);
-        self.helper_cpu_micros += written.helper_cpu_micros;
-        self.blobs_out.merge(written.references);
-        let (path, bytes) = (self.job.cf.table_of(&written.meta), written.meta.file_size);
-        self.files.push(written.meta);
-        self.job.env.end_output(&path, bytes)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let end = self.end.clone();
-        self.close(end)?;
-        if let Some(blobs) = self.blobs.take() {
-            self.blob_files = blobs.finish()?;
-        }
-        Ok(())
-    }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result, SubCode};
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber, SubCode};
 use pumice_env::IoClass;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::{FileMetaData, VersionEdit};
@@ -187,6 +187,7 @@ impl DbInner {
         }
         let micros = time::now_micros() - started_micros;
         let counts = self.reports.count_compaction(work, &files, &part, micros);
+        let files: Vec<_> = files.into_iter().chain(part.young_files).collect();
         if work.pick.start_level == 0 {
             self.background.lanes.count_level0(work, part.cpu_micros);
         }
@@ -262,15 +263,17 @@ impl DbInner {
         job: u64,
     ) -> Result<JobContext> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
+        let snapshots = to_keep(&self.snapshots);
+        let oldest_snapshot = snapshots.sequences.first().copied().unwrap_or(SequenceNumber::MAX);
         Ok(JobContext {
             env: Arc::clone(self) as Arc<dyn CompactionEnv>,
             cf: Arc::clone(&work.cf),
             version: Arc::clone(&work.version),
             pick: work.pick.clone(),
             base_level: work.base_level,
-            snapshots: to_keep(&self.snapshots),
+            snapshots,
             tombstones: input_tombstones(work)?,
-            written: self.input_times(work),
+            written: self.input_times(work, oldest_snapshot),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             io: work.io.clone(),
             lane,
@@ -316,6 +319,7 @@ impl DbInner {
         for result in results {
             let part = result?;
             files.extend(part.files);
+            sum.young_files.extend(part.young_files);
             sum.cpu_micros += part.cpu_micros;
             sum.parts += part.parts;
             sum.counts += part.counts;
@@ -362,6 +366,10 @@ impl DbInner {
         for file in files {
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
         }
+        if let Some(proximal) = &work.pick.outputs.proximal {
+            let level = proximal.range.level;
+            edit.new_files.extend(part.young_files.iter().map(|file| (level, Arc::clone(file))));
+        }
         work.add_cursor(&mut edit);
         self.change_inputs(work, edit)
     }
@@ -391,9 +399,10 @@ fn run_part(
     };
     if let Ok(part) = &result {
         ended.num_input_records = part.counts.entries_in;
-        ended.num_output_records = part.files.iter().map(|file| file.stats().num_entries).sum();
-        ended.total_output_bytes = part.files.iter().map(|file| file.file_size).sum();
-        ended.num_output_files = part.files.len();
+        let files = || part.files.iter().chain(&part.young_files);
+        ended.num_output_records = files().map(|file| file.stats().num_entries).sum();
+        ended.total_output_bytes = files().map(|file| file.file_size).sum();
+        ended.num_output_files = files().count();
         ended.cpu_micros = part.cpu_micros;
     }
     job.env.note_part(&ended, true);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::Error;
+use pumice_base::{Error, SequenceNumber};
 
 use crate::compaction::picker::{ManualPick, Reach};
 use crate::engine::DbInner;
@@ -102,7 +102,8 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((registered, pick)) = cf.plan.pick(&version, freed, reach) else {
+            let oldest = || self.snapshots.oldest().unwrap_or(SequenceNumber::MAX);
+            let Some((registered, pick)) = cf.plan.pick(&version, freed, oldest, reach) else {
                 passed_over.families.extend((reach != Reach::All).then_some(id));
                 continue;
             };

@@ -320,7 +320,7 @@ fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
 
 /// A database that is about to be created.
 fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
-    let keeps_times = descriptors.iter().any(|d| d.options.preserve_internal_time_seconds > 0);
+    let keeps_times = descriptors.iter().any(|d| d.options.kept_times() > 0);
     RecoveredVersions {
         families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
         unopened: BTreeMap::new(),

@@ -262,7 +262,8 @@ fn work(db: &DbInner, output_path: u32, input: &ServiceInput) -> Result<Compacti
         output_file_size_limit: cf.plan.output_bytes(level),
         path_id: Some(output_path),
     };
-    let pick = cf.plan.pick_files(&version, &request)?;
+    let mut pick = cf.plan.pick_files(&version, &request)?;
+    pick.outputs.proximal = None; // The answer has no word for a second level.
     let found: BTreeSet<u64> = pick.input_files().map(|(_, file)| file.number).collect();
     if found != files {
         return Err(Error::aborted(format!(

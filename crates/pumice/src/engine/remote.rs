@@ -15,8 +15,9 @@
 //! Thread safety: from the threads of jobs. It runs the program's code and suspends.
 //!
 //! What it does not do: hand out parts of column families with blob files or with timestamps, what
-//! only some callers of manual compactions ask for, and compactions of L0 that leave older files
-//! there: the messages have no word for these, or a worker would take more files.
+//! only some callers of manual compactions ask for, compactions that leave young entries above the
+//! last level, and compactions of L0 that leave older files there: the messages have no word for
+//! these, or a worker would take more files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl DbInner {
         let options = job.cf.options();
         let special = job.manual.as_ref().is_some_and(|asked| asked.trim_above.is_some());
         let blobs = options.enable_blob_files || !job.version.blob_files().is_empty();
-        if special || blobs || job.cf.timestamp_size > 0 || leaves_older_level0(job) {
+        let splits = job.pick.outputs.proximal.is_some();
+        if special || splits || blobs || job.cf.timestamp_size > 0 || leaves_older_level0(job) {
             return None;
         }
         self.ask(&*service, job, part)

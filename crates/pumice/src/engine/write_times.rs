@@ -11,9 +11,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::SequenceNumber;
 use pumice_port::time::wall_seconds;
 use pumice_table::SeqnoToTimeMapping;
 
+use crate::compaction::placement::Placement;
 use crate::compaction::subcompaction::InputTimes;
 use crate::engine::DbInner;
 use crate::state::DbState;
@@ -54,12 +56,17 @@ impl DbInner {
     }
 
     /// When entries of the input were written.
-    pub(super) fn input_times(&self, work: &CompactionWork) -> InputTimes {
+    pub(super) fn input_times(
+        &self,
+        work: &CompactionWork,
+        oldest_snapshot: SequenceNumber,
+    ) -> InputTimes {
         let (oldest_ancestor, newest) = (oldest_time(work), work.pick.newest_key_time());
         let entries = EntryTimes { oldest_ancestor, newest, samples: None };
-        let kept = work.cf.options().preserve_internal_time_seconds;
+        let options = work.cf.options();
+        let (kept, precluded) = (options.kept_times(), options.preclude_last_level_data_seconds);
         if kept == 0 {
-            return InputTimes { entries, zeroed_to: None };
+            return InputTimes { entries, zeroed_to: None, placement: None };
         }
         let tables = work.cf.tables();
         let mut known = Vec::new();
@@ -73,16 +80,24 @@ impl DbInner {
             }
         }
         let mut times = SeqnoToTimeMapping::merged(known.iter());
-        let since = wall_seconds().saturating_sub(kept);
+        let now = wall_seconds();
+        let proximal = work.pick.outputs.proximal.as_ref().filter(|_| precluded > 0);
+        let placement = proximal.map(|output| {
+            // The database may know more of what was just written than its tables do.
+            let own = work.cf.super_version.load().times.clone();
+            let times = SeqnoToTimeMapping::merged([&times].into_iter().chain(own.as_deref()));
+            Placement::new(output, &times, (now.saturating_sub(precluded), now), oldest_snapshot)
+        });
+        let since = now.saturating_sub(kept);
         times.forget_before(since);
         let zeroed_to = Some(times.newest_at(since));
         times.thin_out(SAMPLES_MAX);
         let samples = Some(Arc::new(times));
-        InputTimes { entries: EntryTimes { samples, ..entries }, zeroed_to }
+        InputTimes { entries: EntryTimes { samples, ..entries }, zeroed_to, placement }
     }
 }
 
 fn keep(state: &mut DbState) -> bool {
     let live = state.cfs.values().filter(|cf| !cf.data.is_dropped());
-    state.times.keep(live.map(|cf| cf.data.options().preserve_internal_time_seconds))
+    state.times.keep(live.map(|cf| cf.data.options().kept_times()))
 }

@@ -227,6 +227,12 @@ option_table! {
         /// (`DbIterator::write_time`).
         preserve_internal_time_seconds: u64 = 0, mutable, saved
             => "write_times::tables_know_when_young_entries_were_written";
+        /// For as many seconds, compactions into the last level leave entries in the level above,
+        /// so that `last_level_temperature` is for old data; 0 for not at all. Their times are kept
+        /// as with `preserve_internal_time_seconds`. Leveled and universal compaction, with three
+        /// levels and more.
+        preclude_last_level_data_seconds: u64 = 0, mutable, saved
+            => "young_apart::young_entries_stay_above_the_last_level";
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
         bottommost_file_compaction_delay: u32 = 0, mutable, newer
@@ -402,8 +408,6 @@ option_table! {
         "memtable_insert_with_hint_prefix_extractor" accepts ["nullptr"];
         /// Kinds of verification of written files.
         "verify_output_flags" accepts ["0"];
-        /// Keep recent data off the last level.
-        "preclude_last_level_data_seconds" accepts ["0"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
         /// Paths are not read from text; see the field `cf_paths`.
@@ -462,6 +466,11 @@ impl ColumnFamilyOptions {
                 self.write_buffer_size.saturating_mul(memtables)
             }
         }
+    }
+
+    /// For how many seconds it is known when entries were written.
+    pub(crate) fn kept_times(&self) -> u64 {
+        self.preserve_internal_time_seconds.max(self.preclude_last_level_data_seconds)
     }
 
     /// Compactions have a filter, or may have.

@@ -40,7 +40,6 @@ const fn row(
 }
 
 const OFF: &[&str] = &["false", "0"];
-const ZERO: &[&str] = &["0"];
 const CRC32C: &[&str] = &["nullptr", "", "FileChecksumGenCrc32cFactory"];
 const NULL: &[&str] = &["nullptr", ""];
 
@@ -57,7 +56,6 @@ const ON_DISK: &[OnDisk] = &[
     row("db_paths", Reading, &["", "{}"], "table files are in several directories"),
     row("enable_blob_direct_write", Reading, OFF, "the WAL refers to blob files"),
     row("file_checksum_gen_factory", Writing, CRC32C, "the MANIFEST has checksums of whole files"),
-    row("preclude_last_level_data_seconds", Writing, ZERO, "the last level has no young entries"),
     row(
         "user_defined_index_factory",
         Writing,
@@ -116,7 +114,7 @@ mod tests {
                 assert_eq!(concern(row.name, value), None, "{}={value}", row.name);
             }
         }
-        assert_eq!(concern("preclude_last_level_data_seconds", "9").unwrap().0, Writing);
+        assert_eq!(concern("compaction_style", "kCompactionStyleNone").unwrap().0, Writing);
         assert_eq!(concern("nonesuch", "1"), None);
     }
 }

@@ -172,40 +172,11 @@ impl Reports {
         self.tick(Ticker::MemtableGarbageBytesAtFlush, payload.saturating_sub(written));
     }
 
-    pub fn count_compaction(
-        &self,
-        work: &CompactionWork,
-        files: &[Arc<FileMetaData>],
-        part: &SubcompactionResult,
-        micros: u64,
-    ) -> CompactionStats {
-        let bytes_at = |same: bool| -> u64 {
-            let inputs = work.pick.input_files();
-            let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
-            at.map(|(_, file)| file.file_size).sum()
-        };
-        let counts = &part.counts;
-        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
-        let job = CompactionStats {
-            count: 1,
-            micros,
-            cpu_micros: part.cpu_micros,
-            bytes_read_non_output_levels: bytes_at(false),
-            bytes_read_output_level: bytes_at(true),
-            bytes_written: files.iter().map(|f| f.file_size).sum(),
-            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
-            bytes_moved: 0,
-            num_input_records: counts.entries_in,
-            num_dropped_records: counts.dropped_hidden
-                + counts.dropped_obsolete
-                + counts.dropped_range_deleted
-                + counts.dropped_by_filter,
-        };
-        work.cf.stats.compacted(work.pick.output_level, &job);
-        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
+    /// Counts the bytes of a compaction.
+    fn count_bytes(&self, reason: CompactionReason, read: u64, written: u64) {
         self.tick(Ticker::CompactReadBytes, read);
-        self.tick(Ticker::CompactWriteBytes, job.bytes_written);
-        let by_reason = match work.pick.reason {
+        self.tick(Ticker::CompactWriteBytes, written);
+        let by_reason = match reason {
             CompactionReason::FilesMarkedForCompaction => {
                 Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
             }
@@ -219,8 +190,46 @@ impl Reports {
         };
         if let Some((read_ticker, write_ticker)) = by_reason {
             self.tick(read_ticker, read);
-            self.tick(write_ticker, job.bytes_written);
+            self.tick(write_ticker, written);
         }
+    }
+
+    pub fn count_compaction(
+        &self,
+        work: &CompactionWork,
+        files: &[Arc<FileMetaData>],
+        part: &SubcompactionResult,
+        micros: u64,
+    ) -> CompactionStats {
+        let bytes_at = |same: bool| -> u64 {
+            let inputs = work.pick.input_files();
+            let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
+            at.map(|(_, file)| file.file_size).sum()
+        };
+        let counts = &part.counts;
+        let (own, young) = (written(files), written(&part.young_files));
+        let mut job = CompactionStats {
+            count: 1,
+            micros,
+            cpu_micros: part.cpu_micros,
+            bytes_read_non_output_levels: bytes_at(false),
+            bytes_read_output_level: bytes_at(true),
+            bytes_moved: 0,
+            num_input_records: counts.entries_in,
+            num_dropped_records: counts.dropped_hidden
+                + counts.dropped_obsolete
+                + counts.dropped_range_deleted
+                + counts.dropped_by_filter,
+            ..own
+        };
+        work.cf.stats.compacted(work.pick.output_level, &job);
+        if let Some(proximal) = &work.pick.outputs.proximal {
+            work.cf.stats.compacted(proximal.range.level, &young);
+            job.bytes_written += young.bytes_written;
+            job.bytes_written_pre_comp += young.bytes_written_pre_comp;
+        }
+        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
+        self.count_bytes(work.pick.reason, read, job.bytes_written);
         // As in RocksDB the former includes the other two.
         let obsolete = counts.dropped_obsolete + counts.dropped_tombstones;
         self.tick(Ticker::CompactionKeyDropObsolete, obsolete);
@@ -260,5 +269,15 @@ impl Reports {
     /// `rocksdb.dbstats` as names and values.
     pub fn db_map(&self) -> BTreeMap<String, String> {
         self.stats.map(time::now_micros())
+    }
+}
+
+/// The bytes of new files.
+fn written(files: &[Arc<FileMetaData>]) -> CompactionStats {
+    let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
+    CompactionStats {
+        bytes_written: files.iter().map(|f| f.file_size).sum(),
+        bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
+        ..CompactionStats::default()
     }
 }

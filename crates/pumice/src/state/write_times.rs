@@ -1,5 +1,5 @@
 //! When entries were written, as a database samples it for the families that keep it
-//! (`preserve_internal_time_seconds`).
+//! (`preserve_internal_time_seconds`, `preclude_last_level_data_seconds`).
 //!
 //! There is one mapping for all families, sampled for the one that needs it most often and as far
 //! back as the one that keeps it longest. Each has a copy of it in its super version, which reads
@@ -88,7 +88,7 @@ impl WriteTimes {
 pub(crate) fn publish(state: &mut DbState, sampled: bool) {
     let mut shared = None;
     for cf in state.cfs.values_mut().filter(|cf| !cf.data.is_dropped()) {
-        let keeps = cf.data.options().preserve_internal_time_seconds > 0;
+        let keeps = cf.data.options().kept_times() > 0;
         let known = cf.data.super_version.load().times.is_some();
         if keeps && (sampled || !known) {
             let mapping = || Arc::new(state.times.mapping.clone());

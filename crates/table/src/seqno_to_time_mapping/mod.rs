@@ -212,6 +212,12 @@ impl SeqnoToTimeMapping {
         after.checked_sub(1).map_or(0, |at| self.samples[at].seconds)
     }
 
+    /// The earliest time at which entry `sequence` is known to be written; None if none is.
+    pub fn time_after(&self, sequence: SequenceNumber) -> Option<u64> {
+        let at = self.samples.partition_point(|sample| sample.sequence < sequence);
+        self.samples.get(at).map(|sample| sample.seconds)
+    }
+
     /// The newest entry that is known to have been written at `seconds` or before; 0 if none is.
     pub fn newest_at(&self, seconds: u64) -> SequenceNumber {
         let after = self.samples.partition_point(|sample| sample.seconds <= seconds);

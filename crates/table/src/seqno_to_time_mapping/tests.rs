@@ -113,6 +113,8 @@ fn check(rng: &mut Rng) {
         let least = samples.iter().filter(|sample| sample.sequence < sequence);
         let least = least.map(|sample| sample.seconds).max().unwrap_or(0);
         assert_eq!(known.time_before(sequence), least);
+        let most = samples.iter().filter(|sample| sample.sequence >= sequence);
+        assert_eq!(known.time_after(sequence), most.map(|sample| sample.seconds).min());
         assert_eq!(table.time_before(sequence), least);
         assert!(thin.time_before(sequence) <= least);
     }

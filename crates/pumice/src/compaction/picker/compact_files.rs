@@ -59,6 +59,8 @@ pub fn pick_files(
     }
     let range = ctx.range_of(&inputs);
     let conflict = output_level > 0 && ctx.conflicts_with_running(&inputs, output_level);
+    let proximal = ctx.proximal_output(&inputs, output_level);
+    let conflict = conflict || ctx.conflicts_at_proximal(proximal.as_ref());
     if conflict || (inputs[0].level == 0 && ctx.running.level0_busy()) {
         return Err(Error::aborted(
             "A running compaction is writing to the same output level in an overlapping key range",
@@ -80,6 +82,7 @@ pub fn pick_files(
             path_id: request.path_id.unwrap_or_else(|| paths::of_level(ctx.options, output_level)),
             compression: request.compression,
             temperature: request.temperature,
+            proximal,
         },
         target_output_file_size: limit,
         max_output_file_size: limit,

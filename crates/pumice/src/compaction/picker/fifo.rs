@@ -224,7 +224,7 @@ impl FifoRules {
         let (file, temperature) = self.change(ctx.version, now_seconds)?;
         let inputs = InputLevel::new(0, vec![file]);
         let pick = ctx.complete(Start::new(CompactionReason::ChangeTemperature, 0, inputs))?;
-        let outputs = OutputForm { temperature: Some(temperature), ..pick.outputs };
+        let outputs = OutputForm { temperature: Some(temperature), ..pick.outputs.clone() };
         Some(CompactionPick { deepest: false, outputs, ..pick })
     }
 

@@ -166,7 +166,9 @@ fn out_of_level(
     let order = cache.order(ctx.version, level, pri);
     // Round robin waits for its file instead of skipping it.
     let tries = if pri == CompactionPri::RoundRobin { 1 } else { order.len() };
-    order.iter().take(tries).find_map(|&index| {
+    let files = ctx.version.files(level);
+    let useful = order.iter().filter(|index| !ctx.stays_young(level, [&files[**index as usize]]));
+    useful.take(tries).find_map(|&index| {
         let start = try_file(ctx, level, index as usize, ctx.next_level(level))?;
         ctx.complete(start)
     })
@@ -314,7 +316,8 @@ fn first_marked(
         let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
         // Marks may be older than the version.
         let gone = ctx.version.level(level).index_of(file.number).is_none();
-        let stays = last && level > 0 && destination == Destination::Next;
+        let next = destination == Destination::Next;
+        let stays = next && (last && level > 0 || ctx.stays_young(level, [file]));
         if file.is_being_compacted() || gone || level0_blocked || stays {
             return None;
         }

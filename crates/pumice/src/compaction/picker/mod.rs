@@ -7,7 +7,8 @@
 //! Invariants of a pick: (1) no input file is input of a running compaction; (2) no running
 //! compaction writes to the output level inside the pick's range; (3) the input files of a level
 //! are a clean cut: no file outside shares a user key with one inside; in L0 every older file that
-//! overlaps is inside; (4) all files of the output level that overlap are inputs.
+//! overlaps is inside; (4) all files of the output level that overlap are inputs; (5) of a second
+//! output (`proximal`) (2) and (4) hold as well.
 
 mod compact_files;
 mod fifo;
@@ -16,6 +17,7 @@ mod leveled;
 mod manual;
 mod paths;
 mod priority;
+mod proximal;
 mod running;
 mod setup;
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub use fifo::{FifoMerges, FifoRules};
 pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
+pub use proximal::{ProximalOutput, Young};
 pub use running::{Registered, RunningCompactions};
 pub use universal::UniversalRules;
 
@@ -78,6 +81,8 @@ pub struct PickContext<'a> {
     pub options: &'a LeveledOptions,
     /// What is being compacted.
     pub running: &'a RunningCompactions,
+    /// What automatic compactions leave above the last level; None: they do not ask.
+    pub young: Option<Young>,
 }
 
 impl<'a> PickContext<'a> {
@@ -103,7 +108,7 @@ impl<'a> PickContext<'a> {
 }
 
 /// What the level of the outputs does not say of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputForm {
     /// The directory that they go to; with moves, that of all inputs.
     pub path_id: PathId,
@@ -111,12 +116,14 @@ pub struct OutputForm {
     pub compression: Option<CompressionType>,
     /// Their temperature, if it is not that of the options.
     pub temperature: Option<Temperature>,
+    /// Where young entries stay; None: all go to the output level.
+    pub proximal: Option<ProximalOutput>,
 }
 
 impl OutputForm {
     /// As the level has it, in that directory.
     pub fn of_level(path_id: PathId) -> Self {
-        OutputForm { path_id, compression: None, temperature: None }
+        OutputForm { path_id, compression: None, temperature: None, proximal: None }
     }
 }
 

@@ -23,28 +23,32 @@ pub struct Registered(u64);
 struct Entry {
     id: u64,
     inputs: Vec<InputLevel>,
-    output: Option<Output>,
+    outputs: Vec<OutputRange>,
 }
 
 /// Where an entry writes: a range of user keys of a level.
-#[derive(Debug)]
-struct Output {
-    level: usize,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputRange {
+    /// The level.
+    pub level: usize,
     begin: Vec<u8>,
     end: Vec<u8>,
     end_open: bool,
 }
 
-impl Output {
-    fn new(level: usize, range: &UserRange<'_>) -> Self {
-        Output {
+impl OutputRange {
+    /// `range`, which is closed, of `level`.
+    pub(super) fn new(level: usize, range: &UserRange<'_>) -> Self {
+        OutputRange {
             level,
             begin: range.begin.unwrap_or_default().to_vec(),
             end: range.end.unwrap_or_default().to_vec(),
             end_open: range.end_open,
         }
     }
-    fn range(&self) -> UserRange<'_> {
+
+    /// The range.
+    pub fn range(&self) -> UserRange<'_> {
         UserRange {
             begin: Some(UserKey::new(&self.begin)),
             end: Some(UserKey::new(&self.end)),
@@ -61,10 +65,12 @@ pub struct RunningCompactions {
 }
 
 impl RunningCompactions {
-    /// Flags the input files of `pick` and remembers its range.
+    /// Flags the input files of `pick` and remembers its ranges.
     pub fn register(&mut self, pick: &CompactionPick, icmp: &InternalKeyComparator) -> Registered {
         let range = UserRange::of_files(icmp, pick.inputs.iter().flat_map(|i| &i.files));
-        self.add(pick.inputs.clone(), Some(Output::new(pick.output_level, &range)))
+        let proximal = pick.outputs.proximal.as_ref().map(|output| output.range.clone());
+        let outputs = [OutputRange::new(pick.output_level, &range)].into_iter().chain(proximal);
+        self.add(pick.inputs.clone(), outputs.collect())
     }
 
     /// Reserves `range` on `level` for files that come from outside the tree; `replaced` are files
@@ -75,22 +81,22 @@ impl RunningCompactions {
         range: &UserRange<'_>,
         replaced: Vec<InputLevel>,
     ) -> Registered {
-        self.add(replaced, Some(Output::new(level, range)))
+        self.add(replaced, vec![OutputRange::new(level, range)])
     }
 
     /// Reserves files that are removed without a replacement.
     pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> Registered {
-        self.add(doomed, None)
+        self.add(doomed, Vec::new())
     }
 
-    fn add(&mut self, inputs: Vec<InputLevel>, output: Option<Output>) -> Registered {
+    fn add(&mut self, inputs: Vec<InputLevel>, outputs: Vec<OutputRange>) -> Registered {
         for file in inputs.iter().flat_map(|input| &input.files) {
             debug_assert!(!file.is_being_compacted());
             file.set_being_compacted(true);
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.entries.push(Entry { id, inputs, output });
+        self.entries.push(Entry { id, inputs, outputs });
         Registered(id)
     }
 
@@ -117,7 +123,7 @@ impl RunningCompactions {
     pub fn leaves_level0(&self) -> bool {
         let leaves = |entry: &Entry| {
             entry.inputs.first().is_some_and(|input| input.level == 0)
-                && entry.output.as_ref().is_none_or(|output| output.level != 0)
+                && entry.outputs.first().is_none_or(|output| output.level != 0)
         };
         self.entries.iter().any(leaves)
     }
@@ -130,8 +136,9 @@ impl RunningCompactions {
 
     /// Some compaction writes to `level` inside `range`.
     pub fn writes_into(&self, level: usize, range: &UserRange<'_>, cmp: &Comparator) -> bool {
-        let outputs = self.entries.iter().filter_map(|entry| entry.output.as_ref());
-        outputs.filter(|o| o.level == level).any(|o| o.range().overlaps(range, cmp))
+        let outputs = self.entries.iter().flat_map(|entry| &entry.outputs);
+        let mut at_level = outputs.filter(|output| output.level == level);
+        at_level.any(|output| output.range().overlaps(range, cmp))
     }
 }
 

@@ -143,7 +143,8 @@ impl PickContext<'_> {
         let busy = inputs.iter().any(InputLevel::any_busy);
         let conflict =
             start.output_level != 0 && self.conflicts_with_running(&inputs, start.output_level);
-        if busy || conflict {
+        let proximal = self.proximal_output(&inputs, start.output_level);
+        if busy || conflict || self.conflicts_at_proximal(proximal.as_ref()) {
             return None;
         }
         let range = self.range_of(&inputs);
@@ -166,7 +167,7 @@ impl PickContext<'_> {
             is_deletion: false,
             bottommost,
             deepest: start.output_level + 1 >= self.version.num_non_empty_levels(),
-            outputs: OutputForm::of_level(path_id),
+            outputs: OutputForm { proximal, ..OutputForm::of_level(path_id) },
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
@@ -277,7 +278,7 @@ impl PickContext<'_> {
     }
 
     /// Whether the inputs may change level as they are: nothing to merge with, no expensive overlap
-    /// with the grandparents, same path and compression.
+    /// with the grandparents, same path and compression, no young entries to be left.
     fn is_trivial_move(&self, pick: &CompactionPick, is_l0_move: bool) -> bool {
         let [inputs] = pick.inputs.as_slice() else {
             return false;
@@ -287,7 +288,8 @@ impl PickContext<'_> {
         if pick.bottommost && inputs.files.iter().any(|file| file.is_mostly_deletions()) {
             return false;
         }
-        if !self.can_move(pick.start_level, pick.output_level)
+        if pick.outputs.proximal.is_some()
+            || !self.can_move(pick.start_level, pick.output_level)
             || inputs.files.iter().any(|f| f.path_id != pick.outputs.path_id)
         {
             return false;

@@ -115,7 +115,6 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         ("db_paths={{path=/x;target_size=1}}", "", "", false),
         ("", "compaction_style=kCompactionStyleNone", "", true),
         ("", "", "user_defined_index_factory=another_index", true),
-        ("", "preclude_last_level_data_seconds=5", "", true),
     ] {
         let text = file("11.9.0", db, cf, table);
         let option = format!("{db}{cf}{table}");

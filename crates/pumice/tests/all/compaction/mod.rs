@@ -25,3 +25,4 @@ mod reclaim;
 mod service;
 mod universal;
 mod universal_age;
+mod young_apart;

@@ -203,6 +203,7 @@ impl Life {
             targets: &targets,
             options: &self.options,
             running: &running,
+            young: None,
         };
         let pick = self.rules.pick(&ctx, self.now);
         let picked = pick.as_ref().map(|pick| {

@@ -7,6 +7,7 @@ mod simulation;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pumice_base::UserKey;
 use pumice_compress::CompressionType;
 use pumice_env::Temperature;
 use pumice_manifest::testing as text;
@@ -50,6 +51,15 @@ fn show(pick: &CompactionPick) -> String {
     }
     for input in &pick.inputs {
         write!(out, "\n  L{}:{}", input.level, list(&input.files)).unwrap();
+    }
+    if let Some(output) = &pick.outputs.proximal {
+        let range = output.range.range();
+        let end = |key: Option<UserKey<'_>>| {
+            String::from_utf8_lossy(key.unwrap().as_bytes()).into_owned()
+        };
+        let (begin, end) = (end(range.begin), end(range.end));
+        let (level, kept) = (output.range.level, output.kept_through);
+        write!(out, "\n  newer than {kept} at L{level} in {begin}..{end}").unwrap();
     }
     if !pick.grandparents.is_empty() {
         write!(out, "\n  grandparents:{}", list(&pick.grandparents)).unwrap();
@@ -96,6 +106,7 @@ impl Tree {
         let rules = MarkRules {
             reclaim_seconds: None,
             keeps_times: false,
+            preclude: 0,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
@@ -112,6 +123,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let reach = match |name| command.args.contains_key(name) {
             has if has("upper") => Reach::Upper,
@@ -136,6 +148,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let range = ManualRange {
             input_level: command.number("level").unwrap() as usize,
@@ -180,6 +193,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let picked = match rules.pick(&ctx, now) {
             Some(pick) => {
@@ -203,6 +217,7 @@ impl Tree {
         let marked_by = MarkRules {
             reclaim_seconds: None,
             keeps_times: false,
+            preclude: 0,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: 0,
@@ -219,6 +234,7 @@ impl Tree {
             targets: &targets,
             options: &options,
             running: &self.running,
+            young: None,
         };
         let picked = match command.args.contains_key("all") {
             false => rules.pick(&ctx, &marks),

@@ -11,12 +11,12 @@ use pumice_base::key::{ValueType, internal_key};
 use pumice_base::{Comparator, InternalKey, InternalKeyComparator};
 use pumice_manifest::{
     CompactionPri, FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules,
-    UserRange, Version, VersionBuilder, VersionEdit,
+    Preclusion, UserRange, Version, VersionBuilder, VersionEdit,
 };
 
 use super::super::{
     CompactionPick, PickContext, PriorityCache, Reach, Registered, RunningCompactions,
-    UniversalRules, pick,
+    UniversalRules, Young, pick,
 };
 use crate::compaction::plan::shape;
 use crate::options::ColumnFamilyOptions;
@@ -53,6 +53,8 @@ struct Simulation {
     keep_versions: bool,
     /// The next file is marked for compaction.
     mark_next: bool,
+    /// So many of the newest sequence numbers are young, with `LeveledOptions::preclusion`.
+    window: u64,
     rewritten: u64,
     moved: u64,
 }
@@ -78,6 +80,7 @@ impl Simulation {
             next_epoch: 1,
             keep_versions,
             mark_next: false,
+            window: 0,
             rewritten: 0,
             moved: 0,
         }
@@ -96,6 +99,8 @@ impl Simulation {
             smallest_seq: seqs().min().unwrap(),
             largest_seq: seqs().max().unwrap(),
             epoch_number: epoch,
+            // One entry is written each second.
+            oldest_ancester_time: seqs().min().unwrap(),
             marked_for_compaction: self.mark_next,
             ..Default::default()
         };
@@ -126,6 +131,11 @@ impl Simulation {
         self.install(&edit);
     }
 
+    /// The newest entry that is old.
+    fn since(&self) -> u64 {
+        (self.next_seq - 1).saturating_sub(self.window)
+    }
+
     fn targets(&self) -> LevelTargets {
         LevelTargets::compute(&self.version, &self.options)
     }
@@ -135,12 +145,13 @@ impl Simulation {
         LevelScores::compute(&self.version, &self.targets(), &self.options, files)
     }
 
-    /// The next compaction, if there is one.
-    fn next_pick(&mut self) -> Option<CompactionPick> {
+    /// The next compaction, if there is one. `aged`: the files of the last level are too old.
+    fn next_pick(&mut self, aged: bool) -> Option<CompactionPick> {
         let targets = self.targets();
         let rules = MarkRules {
             reclaim_seconds: None,
             keeps_times: false,
+            preclude: 0,
             blob_garbage: None,
             reads_per_byte: 0.0,
             oldest_snapshot: 0,
@@ -151,12 +162,18 @@ impl Simulation {
             offpeak: pumice_manifest::Offpeak::default(),
             allow_ingest_behind: self.options.reserved_last_level,
         };
-        let marks = FileMarks::compute(&self.version, &rules);
+        let mut marks = FileMarks::compute(&self.version, &rules);
+        if aged {
+            let last = self.version.files(self.last_level()).iter();
+            let idle = last.filter(|file| !file.is_being_compacted());
+            marks.periodic = idle.map(|file| (self.last_level(), file.clone())).collect();
+        }
         let ctx = PickContext {
             version: &self.version,
             targets: &targets,
             options: &self.options,
             running: &self.running,
+            young: Some(Young { since: self.since(), oldest_snapshot: u64::MAX }),
         };
         match &self.universal {
             Some(rules) => rules.pick(&ctx, &marks.without_levels()),
@@ -172,7 +189,11 @@ impl Simulation {
 
     /// Starts the next compaction, if there is one.
     fn start(&mut self) -> bool {
-        let Some(pick) = self.next_pick() else { return false };
+        self.start_next(false)
+    }
+
+    fn start_next(&mut self, aged: bool) -> bool {
+        let Some(pick) = self.next_pick(aged) else { return false };
         self.check_pick(&pick);
         let id = self.running.register(&pick, self.version.comparator());
         self.jobs.push((id, pick));
@@ -210,6 +231,19 @@ impl Simulation {
             assert!(into_level0 || !outside || !clash || disjoint_moves, "{other:?} not an input");
         }
         self.check_bottommost(pick, &inside, &all);
+        if let Some(output) = &pick.outputs.proximal {
+            let (level, range) = (output.range.level, output.range.range());
+            assert_eq!((level + 1, pick.output_level), (pick.output_level, self.last_level()));
+            assert!(level > 0 && !pick.is_trivial_move);
+            assert!(!self.running.writes_into(level, &range, &icmp.user));
+            for other in self.version.files(level).iter().filter(|f| !inside.contains(&f.number)) {
+                assert!(!UserRange::of_file(other).overlaps(&range, &icmp.user), "{other:?}");
+            }
+        }
+    }
+
+    fn last_level(&self) -> usize {
+        self.version.num_levels() - 1
     }
 
     /// Sequence numbers may be zeroed if nothing older has the keys, nor will have; in L0 only if
@@ -250,18 +284,41 @@ impl Simulation {
         if !self.keep_versions {
             merged.dedup_by_key(|&mut (key, _)| key);
         }
+        if let Some(output) = &pick.outputs.proximal {
+            let after = self.since().max(output.kept_through);
+            let (up, down): (Entries, Entries) = merged.iter().partition(|(_, seq)| *seq > after);
+            let (range, cmp) = (output.range.range(), &self.version.comparator().user);
+            for (key, _) in &up {
+                let key = user_key(*key);
+                assert!(UserRange::closed(Some(&key), Some(&key)).overlaps(&range, cmp));
+            }
+            self.write(&mut edit, &pick, output.range.level, up, rng);
+            merged = down;
+        }
+        self.write(&mut edit, &pick, pick.output_level, merged, rng);
+        self.install(&edit);
+        self.running.unregister(id);
+    }
+
+    /// Adds files of `level` with these entries.
+    fn write(
+        &mut self,
+        edit: &mut VersionEdit,
+        pick: &CompactionPick,
+        level: usize,
+        mut merged: Entries,
+        rng: &mut Rng,
+    ) {
         while !merged.is_empty() {
-            let size = match pick.output_level {
+            let size = match level {
                 0 => merged.len(),
                 _ => (pick.target_output_file_size as usize - rng.below(3) as usize).max(1),
             };
             let rest = merged.split_off(size.min(merged.len()));
             let file = self.new_file(merged, pick.output_epoch());
-            edit.add_file(pick.output_level, file);
+            edit.add_file(level, file);
             merged = rest;
         }
-        self.install(&edit);
-        self.running.unregister(id);
     }
 
     /// A read meets the newest version of every key first.
@@ -286,7 +343,10 @@ impl Simulation {
             while self.start() {}
             if self.jobs.is_empty() {
                 let scores = self.scores();
-                let needs = self.universal.is_none() && scores.needs_compaction();
+                // The level above the last one may be too large for young entries.
+                let young = |level: usize| self.window > 0 && level + 1 == self.last_level();
+                let mut due = scores.by_score.iter().filter(|(score, _)| *score >= 1.0);
+                let needs = self.universal.is_none() && due.any(|(_, level)| !young(*level));
                 assert!(!needs, "{scores:?}\n{:?}", self.version);
                 return;
             }
@@ -330,7 +390,11 @@ fn live(tree: &mut Simulation, rng: &mut Rng) {
                 tree.flush(picked);
             }
             1 if tree.jobs.len() < max_jobs => {
-                tree.start();
+                let split = tree.options.preclusion != Preclusion::Off;
+                tree.start_next(split && rng.below(3) == 0);
+                if split && rng.below(8) == 0 {
+                    tree.window = 1 + rng.below(1000);
+                }
             }
             _ if !tree.jobs.is_empty() => {
                 let index = rng.below(tree.jobs.len() as u64) as usize;
@@ -357,6 +421,34 @@ fn random_trees_stay_correct_and_come_to_rest() {
         let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
         live(&mut tree, rng);
     }
+}
+
+/// Young entries stay above the last level, and no file there is rewritten for ever.
+#[pumice_test_macros::test]
+fn random_trees_with_young_entries_stay_correct_and_come_to_rest() {
+    let mut split = 0;
+    for seed in 0..600 {
+        let rng = &mut Rng(seed);
+        let mut options = random_options(rng);
+        let is_universal = rng.below(2) == 0;
+        options.level_compaction_dynamic_level_bytes &= !is_universal;
+        options.preclusion =
+            [Preclusion::Leveled, Preclusion::Universal][usize::from(is_universal)];
+        let rules = random_rules(rng, &options);
+        let levels = 3 + rng.below(4) as usize;
+        println!("seed {seed} {options:?} {rules:?}");
+        let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
+        tree.universal = is_universal.then_some(rules);
+        tree.window = 1 + rng.below(1000);
+        live(&mut tree, rng);
+        let proximal = tree.version.files(levels - 2).iter();
+        split += proximal.filter(|file| file.smallest_seq > tree.since()).count();
+        // All is old at last.
+        tree.next_seq += 2000;
+        tree.settle(rng);
+        tree.check_reads();
+    }
+    assert!(split > 100, "{split} files were wholly young");
 }
 
 fn random_rules(rng: &mut Rng, options: &LeveledOptions) -> UniversalRules {

@@ -111,10 +111,11 @@ impl UniversalRules {
     }
 
     fn by_amplification(&self, ctx: &PickContext<'_>, runs: &[Run]) -> Option<CompactionPick> {
-        let (stretch, newer) = self.by_size_amplification(runs)?;
+        let compared = without_last_level(ctx, runs);
+        let (stretch, newer) = self.by_size_amplification(compared)?;
         let piece = self.incremental.then(|| {
-            let base = runs.last().map_or(0, |run| run.size);
-            let draft = self.piece(ctx, runs, base as f64 / newer.max(1) as f64)?;
+            let base = compared.last().map_or(0, |run| run.size);
+            let draft = self.piece(ctx, compared, base as f64 / newer.max(1) as f64)?;
             self.finish(ctx, draft)
         });
         piece.flatten().or_else(|| {
@@ -165,7 +166,17 @@ impl UniversalRules {
     fn finish(&self, ctx: &PickContext<'_>, draft: Draft) -> Option<CompactionPick> {
         let Draft { reason, output_level, inputs, grandparents, uncompressed, may_move } = draft;
         let conflict = output_level > 0 && ctx.conflicts_with_running(&inputs, output_level);
-        if conflict || inputs.iter().any(InputLevel::any_busy) {
+        let proximal = ctx.proximal_output(&inputs, output_level);
+        if conflict
+            || ctx.conflicts_at_proximal(proximal.as_ref())
+            || inputs.iter().any(InputLevel::any_busy)
+        {
+            return None;
+        }
+        let first = inputs.first()?;
+        // What is written again because of its age is done once.
+        let by_age = reason == CompactionReason::PeriodicCompaction;
+        if proximal.is_some() && !by_age && ctx.stays_young(first.level, &first.files) {
             return None;
         }
         let range = ctx.range_of(&inputs);
@@ -176,7 +187,7 @@ impl UniversalRules {
         let mut pick = CompactionPick {
             reason,
             score: 0.0,
-            start_level: inputs.first()?.level,
+            start_level: first.level,
             output_level,
             inputs,
             grandparents,
@@ -186,6 +197,7 @@ impl UniversalRules {
             deepest: output_level + 1 >= ctx.version.num_non_empty_levels(),
             outputs: OutputForm {
                 compression: uncompressed.then_some(CompressionType::None),
+                proximal,
                 ..OutputForm::of_level(path_id)
             },
             target_output_file_size: target,
@@ -208,7 +220,10 @@ impl UniversalRules {
     /// The inputs may change level as they are: they overlap nothing, and either the user says so
     /// or they come from one level and would be written there as they are.
     fn may_move(&self, ctx: &PickContext<'_>, pick: &CompactionPick) -> bool {
-        if pick.output_level == 0 || pick.output_level == pick.start_level {
+        if pick.output_level == 0
+            || pick.output_level == pick.start_level
+            || pick.outputs.proximal.is_some()
+        {
             return false;
         }
         let files: Vec<_> = pick.input_files().map(|(_, file)| file.clone()).collect();
@@ -245,6 +260,15 @@ impl UniversalRules {
 
 fn of_level(input: &InputLevel) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
     input.files.iter().map(|file| (input.level, file))
+}
+
+/// The runs that are compared for size amplification: where young entries stay above the last
+/// level, which is meant to be large and cheap, the runs above it, as in RocksDB.
+fn without_last_level<'r>(ctx: &PickContext<'_>, runs: &'r [Run]) -> &'r [Run] {
+    match (runs.split_last(), ctx.proximal_level()) {
+        (Some((last, rest)), Some(level)) if last.level > level && !rest.is_empty() => rest,
+        _ => runs,
+    }
 }
 
 /// The runs that compactions may touch, newest first. Those of L0 are in the order of its files.

@@ -43,7 +43,8 @@ impl UniversalRules {
         marked.iter().find_map(|(level, file)| {
             let gone = ctx.version.level(*level).index_of(file.number).is_none();
             let level0_blocked = *level == 0 && ctx.running.level0_busy();
-            if gone || level0_blocked || file.is_being_compacted() {
+            let stays = ctx.stays_young(*level, [file]);
+            if gone || level0_blocked || stays || file.is_being_compacted() {
                 return None;
             }
             let deeper = *level + 1..ctx.levels_in_use();

@@ -267,6 +267,7 @@ fn a_piece_is_found_without_looking_through_the_lower_run_for_each_file() {
         targets: &LevelTargets::compute(&version, &options),
         options: &options,
         running: &RunningCompactions::default(),
+        young: None,
     };
     let rules = UniversalRules {
         max_size_amplification_percent: 50,

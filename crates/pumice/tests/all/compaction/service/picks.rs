@@ -183,3 +183,21 @@ fn young_entries_keep_their_times() {
         db.close().unwrap();
     }
 }
+
+/// A result of a service has one level, so what leaves young entries above the last is done here.
+#[pumice_test_macros::test]
+fn young_entries_are_left_above_the_last_level_here() {
+    let (db, service, _) = served(|options| {
+        options.cf.preclude_last_level_data_seconds = 100_000;
+    });
+    fill(&db, 500);
+    compact(&db).unwrap();
+    assert_eq!(service.successes(), 0);
+    assert!(service.jobs.lock().is_empty());
+    assert!(db.live_files_metadata().iter().all(|file| file.level == 5));
+    db.set_options(&[("preclude_last_level_data_seconds", "0")]).unwrap();
+    fill(&db, 500);
+    compact(&db).unwrap();
+    assert!(service.successes() > 0, "{:?}", service.failures());
+    db.close().unwrap();
+}

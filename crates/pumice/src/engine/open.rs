@@ -122,6 +122,11 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
     let asked = descriptors;
+    if mode.writes() {
+        let factories = asked.iter().filter_map(|d| d.options.compaction_filter_factory.as_ref());
+        let mut owners = factories.filter_map(|factory| factory.index_owner());
+        owners.try_for_each(|owner| owner.recover())?;
+    }
     let source = mode.leader().map_or(path, |leader| &leader.path);
     let (mut recovered, descriptors) = match exists {
         true => recovered_families(options, source, &wal_dir, asked, (mode, mark))?,

@@ -18,6 +18,11 @@ pub(crate) const INDEX_COLUMN: &[u8] = b"pumice.stacked_blob_index";
 
 /// See the module head.
 pub trait IndexOwner: Send + Sync {
+    /// Finds the blobs: this open has the lock of the database, and reads its log next.
+    ///
+    /// # Errors
+    /// Corruption, I/O; the database is then not opened.
+    fn recover(&self) -> Result<()>;
     /// Makes all blobs durable that indexes in memtables refer to: a table is written next.
     ///
     /// # Errors

@@ -56,25 +56,17 @@ pub(super) fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Recovered>
 
 /// Ends a replay at the first record whose blob is not there. See the module head.
 pub(super) struct LostBlobs {
-    files: Arc<Files>,
-    mode: WalRecoveryMode,
-    user: Option<Arc<dyn WalFilter>>,
+    pub files: Arc<Files>,
+    pub mode: WalRecoveryMode,
+    /// The user's filter, which sees the other records.
+    pub user: Option<Arc<dyn WalFilter>>,
 }
 
 impl LostBlobs {
-    /// A filter of the log; the user's alone if all files are whole.
-    pub fn filter(
-        files: Arc<Files>,
-        mode: WalRecoveryMode,
-        user: Option<Arc<dyn WalFilter>>,
-    ) -> Option<Arc<dyn WalFilter>> {
-        match files.shown().values().all(|file| file.whole) {
-            true => user,
-            false => Some(Arc::new(LostBlobs { files, mode, user })),
-        }
-    }
-
     fn is_lost(&self, record: &[u8]) -> bool {
+        if self.files.were_whole() {
+            return false;
+        }
         let Ok(batch) = WriteBatch::from_log(record.to_vec()) else { return false };
         batch.iter().any(|record| match record {
             Ok(BatchRecord::Entry {

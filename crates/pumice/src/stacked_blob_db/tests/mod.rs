@@ -3,6 +3,7 @@
 
 mod crashes;
 mod drawn;
+mod openers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

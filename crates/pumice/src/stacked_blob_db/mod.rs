@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
+use pumice_env::FileSystem;
 use pumice_env::filename::{FileType, parse};
 use pumice_port::sync::{Event, Mutex, RwLock};
 use pumice_port::thread::{self, JoinHandle};
@@ -146,6 +147,20 @@ fn check(options: &Options, blobs: &BlobDbOptions) -> Result<()> {
     Ok(())
 }
 
+/// The blob files of the database at `path`; none of a plain one.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn blobs_of(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
+    let dir = path.join(DIRECTORY);
+    if !fs.exists(&dir)? {
+        return Ok(Vec::new());
+    }
+    let names = fs.list(&dir)?.into_iter();
+    let blobs = names.filter(|name| matches!(parse(name), Some((_, FileType::Blob))));
+    Ok(blobs.map(|name| dir.join(name)).collect())
+}
+
 impl BlobDb {
     /// Opens or creates a database.
     ///
@@ -249,11 +264,7 @@ impl BlobDb {
         // This refuses one that is open.
         Db::destroy(options, &path)?;
         if fs.exists(&dir)? {
-            let blobs = fs.list(&dir)?;
-            let blobs =
-                blobs.iter().filter(|name| matches!(parse(name), Some((_, FileType::Blob))));
-            let blobs: Vec<PathBuf> = blobs.map(|name| dir.join(name)).collect();
-            blobs.iter().try_for_each(|blob| fs.remove(blob))?;
+            blobs_of(&**fs, path.as_ref())?.iter().try_for_each(|blob| fs.remove(blob))?;
             // What else is there stays, as in RocksDB.
             drop(fs.remove_dir(&dir).and_then(|()| fs.remove_dir(path.as_ref())));
         }

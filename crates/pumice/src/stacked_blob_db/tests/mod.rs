@@ -233,6 +233,20 @@ fn what_it_cannot_do_is_refused() {
 }
 
 /// A file whose number leaves none for the next one is not counted on from.
+/// It would take the indexes for ones of blobs that are gone.
+#[pumice_test_macros::test]
+fn a_repair_is_refused() {
+    let bench = Bench::new(11);
+    let db = bench.open().unwrap();
+    db.put("a", "1").unwrap();
+    db.db().flush().unwrap();
+    db.close().unwrap();
+    drop(db);
+    let error = crate::repair(&bench.options, DIR).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    assert!(is(bench.open().unwrap().get("a"), "1"));
+}
+
 #[pumice_test_macros::test]
 fn a_number_without_a_next_one_is_refused() {
     let bench = Bench::new(7);

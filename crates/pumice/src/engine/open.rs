@@ -26,7 +26,7 @@ use crate::options::{ColumnFamilyOptions, DbOptions, check_together};
 use crate::recovery::best_efforts;
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
-use crate::recovery::table_dirs::make_table_dirs;
+use crate::recovery::table_dirs::prepare_dirs;
 use crate::recovery::version_recovery::{
     self, RecordedOrder, RecoveredFamily, RecoveredVersions, Shape,
 };
@@ -122,11 +122,6 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = directories(options, path, descriptors, mode)?;
     let asked = descriptors;
-    if mode.writes() {
-        let factories = asked.iter().filter_map(|d| d.options.compaction_filter_factory.as_ref());
-        let mut owners = factories.filter_map(|factory| factory.index_owner());
-        owners.try_for_each(|owner| owner.recover())?;
-    }
     let source = mode.leader().map_or(path, |leader| &leader.path);
     let (mut recovered, descriptors) = match exists {
         true => recovered_families(options, source, &wal_dir, asked, (mode, mark))?,
@@ -256,7 +251,7 @@ fn directories(
         create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
     }
     if mode.writes() {
-        descriptors.iter().try_for_each(|family| make_table_dirs(fs, &family.options))?;
+        descriptors.iter().try_for_each(|family| prepare_dirs(fs, &family.options))?;
     }
     Ok(dir)
 }

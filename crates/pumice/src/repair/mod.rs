@@ -29,8 +29,8 @@ use pumice_env::filename;
 
 use crate::callbacks::Mark;
 use crate::engine::open::ColumnFamilyDescriptor;
+use crate::options::index_owner::blobs_of;
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
-use crate::stacked_blob_db::blobs_of;
 use context::RepairContext;
 use report::RepairReport;
 use survey::Survey;

@@ -25,13 +25,11 @@ mod recovered;
 
 pub use cursor::{BlobDbEntries, BlobDbIterator};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
-use pumice_env::FileSystem;
-use pumice_env::filename::{FileType, parse};
 use pumice_port::sync::{Event, Mutex, RwLock};
 use pumice_port::thread::{self, JoinHandle};
 
@@ -40,9 +38,8 @@ use self::garbage::{IndexFilters, Watch};
 use self::recovered::LostBlobs;
 use crate::db::api::Db;
 use crate::options::Options;
+use crate::options::index_owner::{DIRECTORY, blobs_of};
 
-/// RocksDB's name of the directory in that of the database.
-const DIRECTORY: &str = "blob_dir";
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -145,20 +142,6 @@ fn check(options: &Options, blobs: &BlobDbOptions) -> Result<()> {
         return Err(Error::not_supported("keys with timestamps in RocksDB's old BlobDB"));
     }
     Ok(())
-}
-
-/// The blob files of the database at `path`; none of a plain one.
-///
-/// # Errors
-/// I/O.
-pub(crate) fn blobs_of(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
-    let dir = path.join(DIRECTORY);
-    if !fs.exists(&dir)? {
-        return Ok(Vec::new());
-    }
-    let names = fs.list(&dir)?.into_iter();
-    let blobs = names.filter(|name| matches!(parse(name), Some((_, FileType::Blob))));
-    Ok(blobs.map(|name| dir.join(name)).collect())
 }
 
 impl BlobDb {

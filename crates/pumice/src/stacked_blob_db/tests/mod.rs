@@ -5,6 +5,7 @@ mod crashes;
 mod drawn;
 mod openers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,7 @@ use crate::options::requests::{
     BottommostLevelCompaction, CompactRangeOptions, ReadOptions, WriteOptions,
 };
 use crate::{ErrorKind, FilterDecision, WriteBatch, filter_of};
+use pumice_env::filename::parse;
 use pumice_env::mem::{Fault, FaultRule};
 use pumice_env::{MemFs, write_file};
 use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN};

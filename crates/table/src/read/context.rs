@@ -85,6 +85,8 @@ pub(crate) struct Origin {
     pub memory: usize,
     /// Bytes after the data blocks of the image.
     pub tail_bytes: u64,
+    /// A hash of where the blocks of the image are.
+    pub layout: u64,
 }
 
 /// How a read of a table behaves.

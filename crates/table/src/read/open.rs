@@ -211,7 +211,9 @@ impl Opener {
         let own = unique_id::cache_base(&properties).filter(|_| !embeds);
         let in_file = own.filter(|_| self.origin.is_none());
         self.file.persistent = PersistentBlocks::of(options, in_file);
-        let cache_base = own.unwrap_or_else(|| {
+        // The places of an image's blocks depend on how it was cut.
+        let layout = self.origin.as_ref().map_or(0, |origin| origin.layout);
+        let cache_base = own.map(|[id, place]| [id ^ layout, place]).unwrap_or_else(|| {
             // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
             [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]
         });

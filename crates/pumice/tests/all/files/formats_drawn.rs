@@ -1,0 +1,346 @@
+//! A database whose tables change their format at each open: block-based ones with and without a
+//! trie, plain ones of every kind, cuckoo ones in a family that they can hold. Every read, forward
+//! and backward, within bounds, by prefix and of the past, is compared with a model.
+//!
+//! One task; the disk is in memory.
+
+use std::collections::BTreeMap;
+
+use crate::common::{DIR, contents, flush, get, key, memory, options};
+use pumice::options::{
+    CuckooTableOptions, PlainEncoding, PlainTableOptions, TableFactory, UserDefinedIndex,
+};
+use pumice::{
+    BlockCache, CacheOptions, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db,
+    Options, ReadOptions, Snapshot,
+};
+use pumice_base::random::Rng;
+use pumice_testkit::seed;
+
+const SEEDS: u64 = 12;
+const OPENS: usize = 6;
+const STEPS: usize = 60;
+/// The family whose keys and values are of one size.
+const EVEN: &str = "even";
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Life {
+    rng: Rng,
+    options: Options,
+    /// Of the default family.
+    prefix_len: Option<usize>,
+    models: [Model; 2],
+    snapshot: Option<(Snapshot, [Model; 2])>,
+    holds_ranges: bool,
+    /// The other family holds one version of a key only.
+    is_single: bool,
+}
+
+impl Life {
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.uniform(n)
+    }
+
+    fn key(&mut self, even: bool) -> Vec<u8> {
+        let len = if even { 4 } else { self.below(8) as usize };
+        (0..len).map(|_| b'a' + self.below(3) as u8).collect()
+    }
+
+    fn value(&mut self, even: bool) -> Vec<u8> {
+        let len = match (even, self.below(10)) {
+            (true, _) => 6,
+            (false, 0) => 0,
+            (false, 1) => 5000,
+            (false, _) => 1 + self.below(40),
+        };
+        let byte = b'A' + self.below(26) as u8;
+        vec![byte; len as usize]
+    }
+
+    fn plain(&mut self, prefixes: bool) -> TableFactory {
+        TableFactory::Plain(PlainTableOptions {
+            user_key_len: 0,
+            bloom_bits_per_key: [0, 1, 10][self.below(3) as usize],
+            hash_table_ratio: if prefixes { [0.0, 0.75][self.below(2) as usize] } else { 0.0 },
+            index_sparseness: 1 + self.below(5),
+            encoding_type: match self.below(2) {
+                0 => PlainEncoding::Plain,
+                _ => PlainEncoding::Prefix,
+            },
+            full_scan_mode: self.below(4) == 0,
+            store_index_in_file: self.below(2) == 0,
+            ..PlainTableOptions::default()
+        })
+    }
+
+    fn format(&mut self, prefixes: bool, even: bool) -> TableFactory {
+        match self.below(4) {
+            0 => TableFactory::BlockBased,
+            1 if even => TableFactory::Cuckoo(CuckooTableOptions {
+                hash_table_ratio: [0.5, 0.9, 1.0][self.below(3) as usize],
+                cuckoo_block_size: 1 + self.below(5) as u32,
+                use_module_hash: self.below(2) == 0,
+                ..CuckooTableOptions::default()
+            }),
+            _ => self.plain(prefixes),
+        }
+    }
+
+    fn open(&mut self) -> (Db, Vec<ColumnFamily>) {
+        let mut families = Vec::new();
+        for even in [false, true] {
+            let mut cf = self.options.cf.clone();
+            let prefixes = self.prefix_len.filter(|_| !even);
+            if let Some(len) = prefixes {
+                cf.set("prefix_extractor", &format!("fixed:{len}")).unwrap();
+            }
+            cf.set("merge_operator", "stringappend").unwrap();
+            let format = self.format(prefixes.is_some(), even);
+            match even {
+                true => self.is_single = matches!(format, TableFactory::Cuckoo(_)),
+                false => self.holds_ranges = format.is_block_based(),
+            }
+            if format.is_block_based() && self.below(2) == 0 {
+                cf.table_factory.set("user_defined_index_factory", "trie_index").unwrap();
+            }
+            cf.table_factory.set("block_size", ["200", "4096"][self.below(2) as usize]).unwrap();
+            cf.table_factory.format = format;
+            families.push(ColumnFamilyDescriptor::new(if even { EVEN } else { "default" }, cf));
+        }
+        Db::open_cf(&self.options.db, DIR, &families).unwrap()
+    }
+
+    fn step(&mut self, db: &Db, cfs: &[ColumnFamily]) {
+        let even = self.below(3) == 0;
+        let (cf, key, value) = (&cfs[usize::from(even)], self.key(even), self.value(even));
+        match self.below(20) {
+            0..9 => {
+                db.put_cf(cf, &key, &value).unwrap();
+                self.models[usize::from(even)].insert(key, value);
+            }
+            9..12 => {
+                db.delete_cf(cf, &key).unwrap();
+                self.models[usize::from(even)].remove(&key);
+            }
+            12 if !even => {
+                db.merge_cf(cf, &key, &value).unwrap();
+                let joined = match self.models[0].get(&key) {
+                    Some(base) => [&base[..], b",", &value[..]].concat(),
+                    None => value,
+                };
+                self.models[0].insert(key, joined);
+            }
+            13 if !even && self.holds_ranges => {
+                let (start, end) = {
+                    let other = self.key(false);
+                    if other < key { (other, key) } else { (key, other) }
+                };
+                db.delete_range_cf(cf, &start, &end).unwrap();
+                self.models[0].retain(|key, _| *key < start || *key >= end);
+            }
+            14 | 15 => db.flush_cf(cf).unwrap(),
+            16 => db.compact_range_cf(&CompactRangeOptions::default(), cf, None, None).unwrap(),
+            17 if !self.is_single => self.snapshot = Some((db.snapshot(), self.models.clone())),
+            18 => self.snapshot = None,
+            _ => {}
+        }
+    }
+
+    fn check_all(&mut self, db: &Db, cfs: &[ColumnFamily], what: &str) {
+        self.check(db, cfs, &self.models.clone(), None, what);
+        if let Some((snapshot, models)) = self.snapshot.clone() {
+            self.check(db, cfs, &models, Some(snapshot), &format!("{what}, past"));
+        }
+    }
+
+    fn check(
+        &mut self,
+        db: &Db,
+        cfs: &[ColumnFamily],
+        models: &[Model; 2],
+        snapshot: Option<Snapshot>,
+        what: &str,
+    ) {
+        for (at, model) in models.iter().enumerate() {
+            let cf = &cfs[at];
+            let read = ReadOptions {
+                snapshot: snapshot.clone(),
+                total_order_seek: true,
+                table_index_factory: (self.below(2) == 0).then_some(UserDefinedIndex::Trie),
+                ..ReadOptions::default()
+            };
+            for _ in 0..4 {
+                let key = self.key(at == 1);
+                let got = db.get_cf_opt(&read, cf, &key).unwrap();
+                assert_eq!(got.as_deref(), model.get(&key).map(|v| &v[..]), "{what} {at}: {key:?}");
+            }
+            let keys: Vec<_> = (0..5).map(|_| self.key(at == 1)).collect();
+            let pairs: Vec<_> = keys.iter().map(|key| (cf, &key[..])).collect();
+            let got = db.multi_get_cf_opt(&read, &pairs);
+            for (key, got) in keys.iter().zip(got) {
+                assert_eq!(
+                    got.unwrap().as_deref(),
+                    model.get(key).map(|v| &v[..]),
+                    "{what} {at}: many {key:?}"
+                );
+            }
+            // Back and forth within bounds.
+            let mut bounded = read.clone();
+            let (lower, upper) = (self.key(at == 1), self.key(at == 1));
+            if self.below(2) == 0 {
+                bounded.iterate_lower_bound = Some(lower.clone());
+            }
+            if self.below(2) == 0 {
+                bounded.iterate_upper_bound = Some(upper.clone());
+            }
+            let list: Vec<_> = model
+                .iter()
+                .filter(|(key, _)| {
+                    bounded.iterate_lower_bound.as_ref().is_none_or(|b| *key >= b)
+                        && bounded.iterate_upper_bound.as_ref().is_none_or(|b| *key < b)
+                })
+                .collect();
+            let mut cursor = db.cursor_cf_opt(&bounded, cf).unwrap();
+            let mut place: Option<usize> = None;
+            for _ in 0..25 {
+                let target = self.key(at == 1);
+                match (self.below(8), place) {
+                    (0, _) => {
+                        cursor.seek_to_first();
+                        place = (!list.is_empty()).then_some(0);
+                    }
+                    (1, _) => {
+                        cursor.seek_to_last();
+                        place = list.len().checked_sub(1);
+                    }
+                    (2, _) => {
+                        cursor.seek(&target);
+                        let n = list.partition_point(|e| *e.0 < target);
+                        place = (n < list.len()).then_some(n);
+                    }
+                    (3, _) => {
+                        cursor.seek_for_prev(&target);
+                        place = list.partition_point(|e| *e.0 <= target).checked_sub(1);
+                    }
+                    (4 | 5, Some(n)) => {
+                        cursor.next();
+                        place = (n + 1 < list.len()).then_some(n + 1);
+                    }
+                    (_, Some(n)) => {
+                        cursor.prev();
+                        place = n.checked_sub(1);
+                    }
+                    _ => {}
+                }
+                cursor.status().unwrap();
+                let expected = place.map(|n| (&list[n].0[..], &list[n].1[..]));
+                assert_eq!(
+                    cursor.valid().then(|| cursor.item().unwrap()),
+                    expected,
+                    "{what} {at}: {:?} {:?} target {target:?}",
+                    bounded.iterate_lower_bound,
+                    bounded.iterate_upper_bound
+                );
+            }
+            // By prefix.
+            if let Some(len) = self.prefix_len.filter(|_| at == 0) {
+                let target = self.key(false);
+                if target.len() >= len {
+                    let same = ReadOptions {
+                        prefix_same_as_start: true,
+                        total_order_seek: false,
+                        snapshot: snapshot.clone(),
+                        ..ReadOptions::default()
+                    };
+                    let mut cursor = db.cursor_cf_opt(&same, cf).unwrap();
+                    cursor.seek(&target);
+                    let mut got = Vec::new();
+                    while cursor.valid() {
+                        got.push(cursor.key().unwrap().to_vec());
+                        cursor.next();
+                    }
+                    cursor.status().unwrap();
+                    let want: Vec<_> = model
+                        .keys()
+                        .filter(|k| **k >= target && k.starts_with(&target[..len]))
+                        .cloned()
+                        .collect();
+                    assert_eq!(got, want, "{what}: prefix of {target:?}");
+                }
+            }
+        }
+    }
+}
+
+#[pumice_test_macros::test]
+fn tables_of_all_formats_live_together() {
+    for seed in seed::range(SEEDS) {
+        let (_fs, shared) = memory();
+        let mut rng = Rng::new(seed);
+        let prefix_len = [None, Some(1), Some(3)][rng.uniform(3) as usize];
+        let mut options = options(&shared);
+        options.db.create_missing_column_families = true;
+        let mut life = Life {
+            rng,
+            options,
+            prefix_len,
+            models: Default::default(),
+            snapshot: None,
+            holds_ranges: false,
+            is_single: false,
+        };
+        for open in 0..OPENS {
+            let (db, cfs) = life.open();
+            life.check_all(&db, &cfs, &format!("seed {seed}, open {open}"));
+            for step in 0..STEPS {
+                life.step(&db, &cfs);
+                if step % 5 == 0 {
+                    life.check_all(&db, &cfs, &format!("seed {seed}, open {open}, step {step}"));
+                }
+            }
+            life.snapshot = None;
+            if life.holds_ranges {
+                // What other formats cannot hold.
+                db.flush_cf(&cfs[0]).unwrap();
+                db.compact_range_cf(
+                    &CompactRangeOptions {
+                        bottommost_level_compaction: pumice::BottommostLevelCompaction::Force,
+                        ..CompactRangeOptions::default()
+                    },
+                    &cfs[0],
+                    None,
+                    None,
+                )
+                .unwrap();
+            }
+            drop(cfs);
+            db.close().unwrap();
+        }
+    }
+}
+
+/// Tables without blocks are cut into blocks when they are opened: one that is cut otherwise at the
+/// next open finds nothing of the first cut in a cache that both have.
+#[pumice_test_macros::test]
+fn a_cache_tells_the_cuts_of_a_table_apart() {
+    let (_fs, shared) = memory();
+    let mut options = options(&shared);
+    let plain = PlainTableOptions { hash_table_ratio: 0.0, ..PlainTableOptions::default() };
+    options.cf.table_factory.format = TableFactory::Plain(plain);
+    options.cf.table_factory.block_cache = Some(BlockCache::new(CacheOptions::new(1 << 20)));
+    options.cf.table_factory.cache_index_and_filter_blocks = true;
+    for block_size in [4096, 200, 1000] {
+        options.cf.table_factory.block_size = block_size;
+        let db = Db::open(&options, DIR).unwrap();
+        if block_size == 4096 {
+            (0..500).for_each(|n| db.put(key(n), key(n)).unwrap());
+            flush(&db);
+        }
+        for n in 0..500 {
+            assert_eq!(get(&db, &key(n)), Some(key(n)), "block_size {block_size}");
+        }
+        assert_eq!(contents(&db).len(), 500, "block_size {block_size}");
+        db.close().unwrap();
+    }
+}

@@ -344,3 +344,30 @@ fn a_cache_tells_the_cuts_of_a_table_apart() {
         db.close().unwrap();
     }
 }
+
+/// A repair merges tables and drops no version, and a cuckoo table has one of each key.
+#[pumice_test_macros::test]
+fn cuckoo_tables_are_repaired_into_others() {
+    let (_fs, shared) = memory();
+    let mut options = options(&shared);
+    options.cf.table_factory.format = TableFactory::Cuckoo(CuckooTableOptions::default());
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, DIR).unwrap();
+    for value in ["old", "new"] {
+        (0..50).for_each(|n| db.put(key(n), value).unwrap());
+        flush(&db);
+    }
+    db.close().unwrap();
+    drop(db);
+    for name in shared.list(DIR.as_ref()).unwrap() {
+        if name == "CURRENT" || name.starts_with("MANIFEST") {
+            shared.remove(&std::path::Path::new(DIR).join(name)).unwrap();
+        }
+    }
+    pumice::repair(&options, DIR).unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert!((0..50).all(|n| get(&db, &key(n)).as_deref() == Some(b"new")));
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    assert_eq!(contents(&db).len(), 50);
+    db.close().unwrap();
+}

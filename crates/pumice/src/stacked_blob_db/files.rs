@@ -69,6 +69,8 @@ pub(super) struct Files {
     flushed: AtomicU64,
     /// Bytes of the tables, as of the last change.
     table_bytes: AtomicU64,
+    /// What the replay of the log has lost, for the info log.
+    pub lost: OnceLock<String>,
     db: OnceLock<Weak<DbInner>>,
 }
 
@@ -93,6 +95,7 @@ impl Files {
             all_whole: AtomicBool::new(true),
             flushed: AtomicU64::new(0),
             table_bytes: AtomicU64::new(0),
+            lost: OnceLock::new(),
             db: OnceLock::new(),
         }
     }
@@ -123,6 +126,9 @@ impl Files {
     pub fn attach(&self, db: &Arc<DbInner>, newest: SequenceNumber) {
         for file in self.shown().values() {
             file.last_sequence.store(newest, Ordering::Release);
+        }
+        if let Some(lost) = self.lost.get() {
+            db.reports.warn(format_args!("{lost}"));
         }
         // The first one: there is one database.
         drop(self.db.set(Arc::downgrade(db)));

@@ -102,13 +102,20 @@ impl WalFilter for LostBlobs {
     }
     fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing {
         if self.is_lost(record) {
-            return match self.mode {
-                WalRecoveryMode::AbsoluteConsistency => WalProcessing::CorruptedRecord,
-                WalRecoveryMode::SkipAnyCorrupted => WalProcessing::IgnoreCurrentRecord,
+            let (processing, what) = match self.mode {
+                WalRecoveryMode::AbsoluteConsistency => return WalProcessing::CorruptedRecord,
+                WalRecoveryMode::SkipAnyCorrupted => {
+                    (WalProcessing::IgnoreCurrentRecord, "left out")
+                }
                 WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {
-                    WalProcessing::StopReplay
+                    (WalProcessing::StopReplay, "ended at")
                 }
             };
+            let log = log_file.display();
+            self.files.lost.get_or_init(|| {
+                format!("{log}: the replay has {what} a record whose blob is not there")
+            });
+            return processing;
         }
         match &self.user {
             Some(user) => user.log_record_found(log_number, log_file, record),

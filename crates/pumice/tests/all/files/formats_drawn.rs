@@ -162,114 +162,124 @@ impl Life {
         snapshot: Option<Snapshot>,
         what: &str,
     ) {
-        for (at, model) in models.iter().enumerate() {
-            let cf = &cfs[at];
+        for ((cf, model), even) in cfs.iter().zip(models).zip([false, true]) {
             let read = ReadOptions {
                 snapshot: snapshot.clone(),
                 total_order_seek: true,
                 table_index_factory: (self.below(2) == 0).then_some(UserDefinedIndex::Trie),
                 ..ReadOptions::default()
             };
-            for _ in 0..4 {
-                let key = self.key(at == 1);
-                let got = db.get_cf_opt(&read, cf, &key).unwrap();
-                assert_eq!(got.as_deref(), model.get(&key).map(|v| &v[..]), "{what} {at}: {key:?}");
-            }
-            let keys: Vec<_> = (0..5).map(|_| self.key(at == 1)).collect();
-            let pairs: Vec<_> = keys.iter().map(|key| (cf, &key[..])).collect();
-            let got = db.multi_get_cf_opt(&read, &pairs);
-            for (key, got) in keys.iter().zip(got) {
-                assert_eq!(
-                    got.unwrap().as_deref(),
-                    model.get(key).map(|v| &v[..]),
-                    "{what} {at}: many {key:?}"
-                );
-            }
-            // Back and forth within bounds.
-            let mut bounded = read.clone();
-            let (lower, upper) = (self.key(at == 1), self.key(at == 1));
-            if self.below(2) == 0 {
-                bounded.iterate_lower_bound = Some(lower.clone());
-            }
-            if self.below(2) == 0 {
-                bounded.iterate_upper_bound = Some(upper.clone());
-            }
-            let list: Vec<_> = model
-                .iter()
-                .filter(|(key, _)| {
-                    bounded.iterate_lower_bound.as_ref().is_none_or(|b| *key >= b)
-                        && bounded.iterate_upper_bound.as_ref().is_none_or(|b| *key < b)
-                })
-                .collect();
-            let mut cursor = db.cursor_cf_opt(&bounded, cf).unwrap();
-            let mut place: Option<usize> = None;
-            for _ in 0..25 {
-                let target = self.key(at == 1);
-                match (self.below(8), place) {
-                    (0, _) => {
-                        cursor.seek_to_first();
-                        place = (!list.is_empty()).then_some(0);
-                    }
-                    (1, _) => {
-                        cursor.seek_to_last();
-                        place = list.len().checked_sub(1);
-                    }
-                    (2, _) => {
-                        cursor.seek(&target);
-                        let n = list.partition_point(|e| *e.0 < target);
-                        place = (n < list.len()).then_some(n);
-                    }
-                    (3, _) => {
-                        cursor.seek_for_prev(&target);
-                        place = list.partition_point(|e| *e.0 <= target).checked_sub(1);
-                    }
-                    (4 | 5, Some(n)) => {
-                        cursor.next();
-                        place = (n + 1 < list.len()).then_some(n + 1);
-                    }
-                    (_, Some(n)) => {
-                        cursor.prev();
-                        place = n.checked_sub(1);
-                    }
-                    _ => {}
-                }
-                cursor.status().unwrap();
-                let expected = place.map(|n| (&list[n].0[..], &list[n].1[..]));
-                assert_eq!(
-                    cursor.valid().then(|| cursor.item().unwrap()),
-                    expected,
-                    "{what} {at}: {:?} {:?} target {target:?}",
-                    bounded.iterate_lower_bound,
-                    bounded.iterate_upper_bound
-                );
-            }
-            // By prefix.
-            if let Some(len) = self.prefix_len.filter(|_| at == 0) {
-                let target = self.key(false);
-                if target.len() >= len {
-                    let same = ReadOptions {
-                        prefix_same_as_start: true,
-                        total_order_seek: false,
-                        snapshot: snapshot.clone(),
-                        ..ReadOptions::default()
-                    };
-                    let mut cursor = db.cursor_cf_opt(&same, cf).unwrap();
-                    cursor.seek(&target);
-                    let mut got = Vec::new();
-                    while cursor.valid() {
-                        got.push(cursor.key().unwrap().to_vec());
-                        cursor.next();
-                    }
-                    cursor.status().unwrap();
-                    let want: Vec<_> = model
-                        .keys()
-                        .filter(|k| **k >= target && k.starts_with(&target[..len]))
-                        .cloned()
-                        .collect();
-                    assert_eq!(got, want, "{what}: prefix of {target:?}");
-                }
+            let what = format!("{what}, {}", cf.name());
+            self.check_keys(db, cf, model, &read, &what);
+            self.check_steps(db, cf, model, &read, &what);
+            if let Some(len) = self.prefix_len.filter(|_| !even) {
+                self.check_prefix(db, cf, model, &read, len);
             }
         }
+    }
+
+    fn check_keys(
+        &mut self,
+        db: &Db,
+        cf: &ColumnFamily,
+        model: &Model,
+        read: &ReadOptions,
+        what: &str,
+    ) {
+        let keys: Vec<_> = (0..5).map(|_| self.key(cf.name() == EVEN)).collect();
+        let pairs: Vec<_> = keys.iter().map(|key| (cf, &key[..])).collect();
+        for (key, found) in keys.iter().zip(db.multi_get_cf_opt(read, &pairs)) {
+            let expected = model.get(key).map(|value| &value[..]);
+            assert_eq!(found.unwrap().as_deref(), expected, "{what}: {key:?} of many");
+            let found = db.get_cf_opt(read, cf, key).unwrap();
+            assert_eq!(found.as_deref(), expected, "{what}: {key:?}");
+        }
+    }
+
+    /// Back and forth within bounds.
+    fn check_steps(
+        &mut self,
+        db: &Db,
+        cf: &ColumnFamily,
+        model: &Model,
+        read: &ReadOptions,
+        what: &str,
+    ) {
+        let even = cf.name() == EVEN;
+        let lower = Some(self.key(even)).filter(|_| self.below(2) == 0);
+        let upper = Some(self.key(even)).filter(|_| self.below(2) == 0);
+        let what = format!("{what}, {lower:?} to {upper:?}");
+        let within = |key: &Vec<u8>| {
+            lower.as_ref().is_none_or(|lower| key >= lower)
+                && upper.as_ref().is_none_or(|upper| key < upper)
+        };
+        let list: Vec<_> = model.iter().filter(|(key, _)| within(key)).collect();
+        let bounded = ReadOptions {
+            iterate_lower_bound: lower.clone(),
+            iterate_upper_bound: upper.clone(),
+            ..read.clone()
+        };
+        let mut cursor = db.cursor_cf_opt(&bounded, cf).unwrap();
+        let mut place: Option<usize> = None;
+        for _ in 0..25 {
+            let target = self.key(even);
+            place = match (self.below(8), place) {
+                (0, _) => {
+                    cursor.seek_to_first();
+                    Some(0)
+                }
+                (1, _) => {
+                    cursor.seek_to_last();
+                    list.len().checked_sub(1)
+                }
+                (2, _) => {
+                    cursor.seek(&target);
+                    Some(list.partition_point(|entry| *entry.0 < target))
+                }
+                (3, _) => {
+                    cursor.seek_for_prev(&target);
+                    list.partition_point(|entry| *entry.0 <= target).checked_sub(1)
+                }
+                (4 | 5, Some(at)) => {
+                    cursor.next();
+                    Some(at + 1)
+                }
+                (_, Some(at)) => {
+                    cursor.prev();
+                    at.checked_sub(1)
+                }
+                (_, None) => None,
+            };
+            cursor.status().unwrap();
+            place = place.filter(|at| *at < list.len());
+            let expected = place.map(|at| (&list[at].0[..], &list[at].1[..]));
+            assert_eq!(cursor.item(), expected, "{what}: {target:?}");
+        }
+    }
+
+    fn check_prefix(
+        &mut self,
+        db: &Db,
+        cf: &ColumnFamily,
+        model: &Model,
+        read: &ReadOptions,
+        len: usize,
+    ) {
+        let target = self.key(false);
+        let Some(prefix) = target.get(..len) else { return };
+        let same =
+            ReadOptions { prefix_same_as_start: true, total_order_seek: false, ..read.clone() };
+        let mut cursor = db.cursor_cf_opt(&same, cf).unwrap();
+        cursor.seek(&target);
+        let mut found = Vec::new();
+        while let Some(key) = cursor.key() {
+            found.push(key.to_vec());
+            cursor.next();
+        }
+        cursor.status().unwrap();
+        let from = model.range(target.clone()..).map(|(key, _)| key);
+        let expected: Vec<_> = from.take_while(|key| key.starts_with(prefix)).cloned().collect();
+        assert_eq!(found, expected, "prefix of {target:?}");
     }
 }
 

@@ -80,8 +80,17 @@ pub(crate) fn shown_index(index: &[u8]) -> Result<Vec<u8>> {
 /// # Errors
 /// NotSupported if there is one.
 pub(crate) fn check_unowned(owner: Option<&Arc<dyn IndexOwner>>) -> Result<()> {
-    match owner {
-        None => Ok(()),
-        Some(_) => Err(Error::not_supported("copies of the files of RocksDB's old BlobDB")),
-    }
+    owner.map_or(Ok(()), |_| Err(no_copies()))
+}
+
+/// As [`check_unowned`] where the database at `path` is not opened by its owner.
+///
+/// # Errors
+/// NotSupported if it has blobs; I/O.
+pub(crate) fn check_no_blobs(fs: &dyn FileSystem, path: &Path) -> Result<()> {
+    if blobs_of(fs, path)?.is_empty() { Ok(()) } else { Err(no_copies()) }
+}
+
+fn no_copies() -> Error {
+    Error::not_supported("copies of the files of RocksDB's old BlobDB")
 }

@@ -255,6 +255,20 @@ fn the_log_tells_of_lost_blobs() {
     assert!(String::from_utf8_lossy(&log).contains(text));
 }
 
+/// A copy by the plain handle would have no values, whoever makes it.
+#[pumice_test_macros::test]
+fn plain_handles_make_no_copies() {
+    let bench = Bench::new(13);
+    let db = bench.open().unwrap();
+    db.put("a", "1").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let plain = Db::open(&bench.options, DIR).unwrap();
+    let error = plain.checkpoint("/copy").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    plain.close().unwrap();
+}
+
 /// It would take the indexes for ones of blobs that are gone.
 #[pumice_test_macros::test]
 fn a_repair_is_refused() {

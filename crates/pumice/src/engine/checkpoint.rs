@@ -26,7 +26,7 @@ use pumice_manifest::blob::SharedBlobFile;
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
-use crate::options::index_owner::check_unowned;
+use crate::options::index_owner::{check_no_blobs, check_unowned};
 use crate::options::requests::{CheckpointOptions, FlushOptions};
 use crate::state::family::CfState;
 use crate::stats::listener::FlushReason;
@@ -200,6 +200,7 @@ impl DbInner {
             // writes.
             return Err(Error::aborted("the database is recovering from a failed log"));
         }
+        check_no_blobs(&*self.dir.fs, &self.dir.path)?;
         let path = filename::manifest_file(&self.dir.path, manifest.number);
         let manifest_bytes = self.dir.fs.file_size(&path)?;
         let (tables, blobs, options) = {

@@ -26,7 +26,7 @@ use crate::options::{ColumnFamilyOptions, DbOptions, check_together};
 use crate::recovery::best_efforts;
 use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
-use crate::recovery::table_dirs::make_table_dirs;
+use crate::recovery::table_dirs::prepare_dirs;
 use crate::recovery::version_recovery::{
     self, RecordedOrder, RecoveredFamily, RecoveredVersions, Shape,
 };
@@ -251,7 +251,7 @@ fn directories(
         create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
     }
     if mode.writes() {
-        descriptors.iter().try_for_each(|family| make_table_dirs(fs, &family.options))?;
+        descriptors.iter().try_for_each(|family| prepare_dirs(fs, &family.options))?;
     }
     Ok(dir)
 }

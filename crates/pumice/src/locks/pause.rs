@@ -19,6 +19,7 @@ const RECHECK_MICROS: u64 = 10_000;
 
 /// Why a lock was not granted.
 pub(super) struct Blocked {
+    /// Those who hold what is wanted, none if it is only claimed.
     pub by: Vec<u64>,
     /// When the present holders expire.
     pub until: u64,

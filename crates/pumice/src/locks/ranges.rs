@@ -8,8 +8,9 @@
 //! Thread safety: from any task; waiting suspends. A task that is about to get a key looks here
 //! under its stripe's mutex, and a claim is made before the stripes are searched, so one of the two
 //! sees the other. Invariants: (1) `held` is in order, and no two of its ranges overlap; (2) a
-//! claim overlaps no range and no claim of another holder; (3) whenever ranges go, all waiters look
-//! again. Lock order: a stripe, then the ranges, then the waits.
+//! claim overlaps no range and no claim of another holder; (3) whenever ranges go, or a
+//! claim becomes one, all waiters look again. Lock order: a stripe, then the ranges, then the
+//! waits.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::sync::Arc;
@@ -102,11 +103,14 @@ impl Ranges {
         if others.is_empty() {
             return None;
         }
-        let blocked = blocked_by(&others, id, now);
-        if blocked.is_none() {
+        let Some(mut blocked) = blocked_by(&others, id, now) else {
             self.remove(|range| others.iter().any(|other| other.id() == range.holder.id()));
-        }
-        blocked
+            return None;
+        };
+        // A claim is soon kept or taken back, so who waits for it alone waits for nobody.
+        let holds = |range: &Range, by| range.holder.id() == by && self.overlaps(range, keys);
+        blocked.by.retain(|by| self.held.iter().any(|range| holds(range, *by)));
+        Some(blocked)
     }
 
     /// Removes ranges and claims; those who wait look again.
@@ -216,6 +220,8 @@ impl RangeLocks {
         if let Some(at) = ranges.claims.iter().position(|claim| claim.holder.id() == id) {
             let claim = ranges.claims.swap_remove(at);
             ranges.add(claim);
+            // Those who met the claim wait for a holder now.
+            ranges.waiters.iter().for_each(|waiter| waiter.notify_all());
         }
         self.recount(&ranges);
     }

@@ -8,16 +8,41 @@
 //! Thread safety: an owner is called from any job at once, a mover by one part of a compaction.
 //! Both are called under no lock and may suspend.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::wide_columns::{self, WideColumn};
 use pumice_base::{Error, Result};
+use pumice_env::FileSystem;
+use pumice_env::filename::{FileType, parse};
 
 /// The name of the column that shows an index.
 pub(crate) const INDEX_COLUMN: &[u8] = b"pumice.stacked_blob_index";
 
+/// RocksDB's name of the directory of an owner's blobs, in that of the database.
+pub(crate) const DIRECTORY: &str = "blob_dir";
+
+/// The owner's blob files of the database at `path`; none of a plain one.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn blobs_of(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
+    let dir = path.join(DIRECTORY);
+    if !fs.exists(&dir)? {
+        return Ok(Vec::new());
+    }
+    let names = fs.list(&dir)?.into_iter();
+    let blobs = names.filter(|name| matches!(parse(name), Some((_, FileType::Blob))));
+    Ok(blobs.map(|name| dir.join(name)).collect())
+}
+
 /// See the module head.
 pub trait IndexOwner: Send + Sync {
+    /// Finds the blobs: this open has the lock of the database, and reads its log next.
+    ///
+    /// # Errors
+    /// Corruption, I/O; the database is then not opened.
+    fn recover(&self) -> Result<()>;
     /// Makes all blobs durable that indexes in memtables refer to: a table is written next.
     ///
     /// # Errors
@@ -55,8 +80,17 @@ pub(crate) fn shown_index(index: &[u8]) -> Result<Vec<u8>> {
 /// # Errors
 /// NotSupported if there is one.
 pub(crate) fn check_unowned(owner: Option<&Arc<dyn IndexOwner>>) -> Result<()> {
-    match owner {
-        None => Ok(()),
-        Some(_) => Err(Error::not_supported("copies of the files of RocksDB's old BlobDB")),
-    }
+    owner.map_or(Ok(()), |_| Err(no_copies()))
+}
+
+/// As [`check_unowned`] where the database at `path` is not opened by its owner.
+///
+/// # Errors
+/// NotSupported if it has blobs; I/O.
+pub(crate) fn check_no_blobs(fs: &dyn FileSystem, path: &Path) -> Result<()> {
+    if blobs_of(fs, path)?.is_empty() { Ok(()) } else { Err(no_copies()) }
+}
+
+fn no_copies() -> Error {
+    Error::not_supported("copies of the files of RocksDB's old BlobDB")
 }

@@ -29,6 +29,7 @@ use pumice_env::filename;
 
 use crate::callbacks::Mark;
 use crate::engine::open::ColumnFamilyDescriptor;
+use crate::options::index_owner::blobs_of;
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use context::RepairContext;
 use report::RepairReport;
@@ -69,7 +70,7 @@ use survey::Survey;
 /// # Errors
 /// IoError if the database is open; Corruption if there are no files of a database; NotSupported or
 /// InvalidArgument, naming the file, for data that could not be kept: prepared transactions, an
-/// unknown comparator, newer formats. Nothing is changed then. I/O
+/// unknown comparator, newer formats, RocksDB's old BlobDB. Nothing is changed then. I/O
 /// errors, after which it can be called again.
 pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport> {
     run(&options.db, path.as_ref(), &[], Some(&options.cf))
@@ -122,6 +123,9 @@ fn run(
         dir => PathBuf::from(dir),
     };
     let context = RepairContext { fs: &db.file_system, dir, wal_dir, db, named: families, unknown };
+    if !blobs_of(&**context.fs, dir)?.is_empty() {
+        return Err(Error::not_supported("a repair of a database of RocksDB's old BlobDB"));
+    }
     Survey::new(&context)?; // No lock file is created where there is no database.
     let _lock = context.fs.lock(&filename::lock_file(dir))?;
     let survey = Survey::new(&context)?;

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pumice_base::narrow::round_down_u64;
@@ -28,6 +28,7 @@ use pumice_table::blob::index::StackedIndex;
 
 use super::BlobDbOptions;
 use super::file::{BlobFile, Writer};
+use super::recovered::{Recovered, recover};
 use crate::engine::DbInner;
 use crate::stats::{Record, Statistics, Ticker};
 
@@ -62,43 +63,72 @@ pub(super) struct Files {
     /// Those that are no longer shown.
     obsolete: Mutex<Vec<Arc<BlobFile>>>,
     next_number: AtomicU64,
+    /// So were those that were found.
+    all_whole: AtomicBool,
     /// All entries up to this are in tables.
     flushed: AtomicU64,
     /// Bytes of the tables, as of the last change.
     table_bytes: AtomicU64,
+    /// What the replay of the log has lost, for the info log.
+    pub lost: OnceLock<String>,
     db: OnceLock<Weak<DbInner>>,
 }
 
 impl Files {
-    /// Those that were found.
+    /// None yet.
     pub fn new(
         fs: Arc<dyn FileSystem>,
         dir: PathBuf,
         options: &BlobDbOptions,
         (statistics, use_fsync): (Option<Arc<Statistics>>, bool),
-        (found, next_number): (Vec<BlobFile>, FileNumber),
     ) -> Self {
-        let found = found.into_iter().map(|file| (file.number, Arc::new(file))).collect();
         Files {
             fs,
             dir,
             options: options.clone(),
             statistics,
             use_fsync,
-            shown: Mutex::foreground(Arc::new(found)),
+            shown: Mutex::foreground(Shown::default()),
             writers: Mutex::foreground(Writers::default()),
             obsolete: Mutex::foreground(Vec::new()),
-            next_number: AtomicU64::new(next_number.max(1)),
+            next_number: AtomicU64::new(1),
+            all_whole: AtomicBool::new(true),
             flushed: AtomicU64::new(0),
             table_bytes: AtomicU64::new(0),
+            lost: OnceLock::new(),
             db: OnceLock::new(),
         }
+    }
+
+    /// Finds the files of earlier opens, and deletes those without records. The database is locked:
+    /// nobody else writes to them any more.
+    ///
+    /// # Errors
+    /// As [`recover`].
+    pub fn recover(&self) -> Result<()> {
+        let found = match self.fs.exists(&self.dir)? {
+            true => recover(&self.fs, &self.dir)?,
+            false => Recovered::default(),
+        };
+        found.leftovers.iter().try_for_each(|leftover| self.fs.remove(leftover))?;
+        self.next_number.fetch_max(found.next_number, Ordering::AcqRel);
+        self.all_whole.store(found.files.iter().all(|file| file.whole), Ordering::Release);
+        found.files.into_iter().for_each(|file| self.show(Arc::new(file)));
+        Ok(())
+    }
+
+    /// All files that were found are whole.
+    pub fn were_whole(&self) -> bool {
+        self.all_whole.load(Ordering::Acquire)
     }
 
     /// The database is open: `newest` is its last sequence number if something is in memtables.
     pub fn attach(&self, db: &Arc<DbInner>, newest: SequenceNumber) {
         for file in self.shown().values() {
             file.last_sequence.store(newest, Ordering::Release);
+        }
+        if let Some(lost) = self.lost.get() {
+            db.reports.warn(format_args!("{lost}"));
         }
         // The first one: there is one database.
         drop(self.db.set(Arc::downgrade(db)));

@@ -119,6 +119,9 @@ impl CompactionFilter for IndexFilter {
 }
 
 impl IndexOwner for Files {
+    fn recover(&self) -> Result<()> {
+        Files::recover(self)
+    }
     fn sync(&self) -> Result<()> {
         Files::sync(self)
     }

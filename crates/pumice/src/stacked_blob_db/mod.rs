@@ -25,23 +25,21 @@ mod recovered;
 
 pub use cursor::{BlobDbEntries, BlobDbIterator};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
-use pumice_env::filename::{FileType, parse};
 use pumice_port::sync::{Event, Mutex, RwLock};
 use pumice_port::thread::{self, JoinHandle};
 
 use self::files::Files;
 use self::garbage::{IndexFilters, Watch};
-use self::recovered::{LostBlobs, Recovered, recover};
+use self::recovered::LostBlobs;
 use crate::db::api::Db;
 use crate::options::Options;
+use crate::options::index_owner::{DIRECTORY, blobs_of};
 
-/// RocksDB's name of the directory in that of the database.
-const DIRECTORY: &str = "blob_dir";
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -161,13 +159,8 @@ impl BlobDb {
         let mut options = options.clone();
         let fs = Arc::clone(&options.db.file_system);
         let dir = path.as_ref().join(DIRECTORY);
-        let found = match fs.exists(&dir)? {
-            true => recover(&fs, &dir)?,
-            false => Recovered::default(),
-        };
         let settings = (options.db.statistics.clone(), options.db.use_fsync);
-        let listed = (found.files, found.next_number);
-        let files = Arc::new(Files::new(Arc::clone(&fs), dir, blobs, settings, listed));
+        let files = Arc::new(Files::new(Arc::clone(&fs), dir, blobs, settings));
         let (cf, db) = (&mut options.cf, &mut options.db);
         cf.compaction_filter_factory = Some(Arc::new(IndexFilters {
             files: Arc::clone(&files),
@@ -175,8 +168,11 @@ impl BlobDb {
             factory: cf.compaction_filter_factory.take(),
         }));
         db.listeners.push(Arc::new(Watch(Arc::clone(&files))));
-        db.wal_filter =
-            LostBlobs::filter(Arc::clone(&files), db.wal_recovery_mode, db.wal_filter.take());
+        db.wal_filter = Some(Arc::new(LostBlobs {
+            files: Arc::clone(&files),
+            mode: db.wal_recovery_mode,
+            user: db.wal_filter.take(),
+        }));
         let db = Db::open(&options, &path)?;
         if db.property_int("rocksdb.num-blob-files").unwrap_or(0) > 0 {
             db.close()?;
@@ -188,7 +184,6 @@ impl BlobDb {
         let in_memory = db.property_int("rocksdb.num-entries-active-mem-table").unwrap_or(0);
         let newest = if in_memory > 0 { db.latest_sequence_number() } else { 0 };
         files.attach(db.inner(), newest);
-        found.leftovers.iter().try_for_each(|leftover| fs.remove(leftover))?;
         Self::start(db, files)
     }
 
@@ -252,11 +247,7 @@ impl BlobDb {
         // This refuses one that is open.
         Db::destroy(options, &path)?;
         if fs.exists(&dir)? {
-            let blobs = fs.list(&dir)?;
-            let blobs =
-                blobs.iter().filter(|name| matches!(parse(name), Some((_, FileType::Blob))));
-            let blobs: Vec<PathBuf> = blobs.map(|name| dir.join(name)).collect();
-            blobs.iter().try_for_each(|blob| fs.remove(blob))?;
+            blobs_of(&**fs, path.as_ref())?.iter().try_for_each(|blob| fs.remove(blob))?;
             // What else is there stays, as in RocksDB.
             drop(fs.remove_dir(&dir).and_then(|()| fs.remove_dir(path.as_ref())));
         }

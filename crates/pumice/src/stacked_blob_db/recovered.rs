@@ -56,25 +56,17 @@ pub(super) fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Recovered>
 
 /// Ends a replay at the first record whose blob is not there. See the module head.
 pub(super) struct LostBlobs {
-    files: Arc<Files>,
-    mode: WalRecoveryMode,
-    user: Option<Arc<dyn WalFilter>>,
+    pub files: Arc<Files>,
+    pub mode: WalRecoveryMode,
+    /// The user's filter, which sees the other records.
+    pub user: Option<Arc<dyn WalFilter>>,
 }
 
 impl LostBlobs {
-    /// A filter of the log; the user's alone if all files are whole.
-    pub fn filter(
-        files: Arc<Files>,
-        mode: WalRecoveryMode,
-        user: Option<Arc<dyn WalFilter>>,
-    ) -> Option<Arc<dyn WalFilter>> {
-        match files.shown().values().all(|file| file.whole) {
-            true => user,
-            false => Some(Arc::new(LostBlobs { files, mode, user })),
-        }
-    }
-
     fn is_lost(&self, record: &[u8]) -> bool {
+        if self.files.were_whole() {
+            return false;
+        }
         let Ok(batch) = WriteBatch::from_log(record.to_vec()) else { return false };
         batch.iter().any(|record| match record {
             Ok(BatchRecord::Entry {
@@ -110,13 +102,20 @@ impl WalFilter for LostBlobs {
     }
     fn log_record_found(&self, log_number: u64, log_file: &Path, record: &[u8]) -> WalProcessing {
         if self.is_lost(record) {
-            return match self.mode {
-                WalRecoveryMode::AbsoluteConsistency => WalProcessing::CorruptedRecord,
-                WalRecoveryMode::SkipAnyCorrupted => WalProcessing::IgnoreCurrentRecord,
+            let (processing, what) = match self.mode {
+                WalRecoveryMode::AbsoluteConsistency => return WalProcessing::CorruptedRecord,
+                WalRecoveryMode::SkipAnyCorrupted => {
+                    (WalProcessing::IgnoreCurrentRecord, "left out")
+                }
                 WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {
-                    WalProcessing::StopReplay
+                    (WalProcessing::StopReplay, "ended at")
                 }
             };
+            let log = log_file.display();
+            self.files.lost.get_or_init(|| {
+                format!("{log}: the replay has {what} a record whose blob is not there")
+            });
+            return processing;
         }
         match &self.user {
             Some(user) => user.log_record_found(log_number, log_file, record),

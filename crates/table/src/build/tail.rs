@@ -108,7 +108,8 @@ impl BlockBasedTableBuilder {
                 Some(block) => meta.add(metaindex::TRIE_INDEX, serial.sink.out.write_raw(block)?),
                 None if primary => {
                     return Err(Error::not_supported(
-                        "a trie index as the primary one of a table of more than 4 GiB",
+                        "a trie index as the primary one of a table of more than 4 GiB or with a \
+                         key of more than 65536 bytes",
                     ));
                 }
                 None => {}

@@ -290,3 +290,16 @@ fn several_tasks_share_it() {
     let stats = cache.stats();
     assert!(stats.hits > 300 && stats.errors == 0 && fs.used_bytes() <= 5 * MIB, "{stats:?}");
 }
+
+/// Somebody has emptied the directory: the room of those files is free.
+#[pumice_test_macros::test]
+fn files_that_are_gone_take_no_room() {
+    let fs = MemFs::default();
+    let cache = open(&fs, 4 * MIB);
+    put(&cache, 0..100);
+    files(&fs).iter().for_each(|file| fs.shared().remove(file).unwrap());
+    (1..5).for_each(|group| put(&cache, group * 100..group * 100 + 100));
+    assert!(finds(&cache, 499), "{:?}", cache.stats());
+    let on_disk = files(&fs).iter().map(|file| fs.shared().file_size(file).unwrap()).sum::<u64>();
+    assert_eq!(cache.stats().bytes, on_disk);
+}

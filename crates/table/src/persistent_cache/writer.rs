@@ -213,10 +213,14 @@ impl<'a> Writer<'a> {
         let file = self.shared.state.lock().files.remove(&number);
         let keys = file.map_or(Vec::new(), |file| file.keys);
         let bytes = self.on_disk.remove(&number).unwrap_or(0);
-        match self.shared.fs.remove(&self.shared.path(number)) {
-            Ok(()) => self.shared.bytes.fetch_sub(bytes, Relaxed),
-            Err(_) => self.shared.errors.fetch_add(1, Relaxed),
-        };
+        let removed = self.shared.fs.remove(&self.shared.path(number));
+        if removed.is_err() {
+            self.shared.errors.fetch_add(1, Relaxed);
+        }
+        // One that is not there any more takes no room, whoever has removed it.
+        if removed.as_ref().err().is_none_or(|error| error.is_not_found()) {
+            self.shared.bytes.fetch_sub(bytes, Relaxed);
+        }
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let mut state = self.shared.state.lock();
             for key in keys {

@@ -85,6 +85,16 @@ pub(crate) struct Origin {
     pub memory: usize,
     /// Bytes after the data blocks of the image.
     pub tail_bytes: u64,
+    /// A hash of where the blocks of the image are.
+    pub layout: u64,
+}
+
+impl Origin {
+    /// The base of the image's keys in a cache where that of the file is `[id, place]`: options
+    /// say how an image is cut, so the file alone does not tell its blocks.
+    pub fn cache_base(&self, [id, place]: [u64; 2]) -> [u64; 2] {
+        [id ^ self.layout, place]
+    }
 }
 
 /// How a read of a table behaves.

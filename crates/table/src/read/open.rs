@@ -206,11 +206,11 @@ impl Opener {
         let options = &self.context.options;
         let cache: Option<Arc<BlockCache>> =
             options.block_cache.clone().filter(|_| !options.no_block_cache);
-        let embeds = properties.collected(properties::EMBEDDED_BLOBS).is_some();
         // What is cached of such a table has its number, which the file has in this database alone.
+        let embeds = properties.collected(properties::EMBEDDED_BLOBS).is_some();
         let own = unique_id::cache_base(&properties).filter(|_| !embeds);
-        let in_file = own.filter(|_| self.origin.is_none());
-        self.file.persistent = PersistentBlocks::of(options, in_file);
+        let own = own.map(|own| self.origin.as_ref().map_or(own, |origin| origin.cache_base(own)));
+        self.file.persistent = PersistentBlocks::of(options, own.filter(|_| self.origin.is_none()));
         let cache_base = own.unwrap_or_else(|| {
             // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
             [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]

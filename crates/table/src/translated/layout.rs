@@ -3,6 +3,7 @@
 //! Thread safety: one owner. Invariant: the size of a block is a function of its rows, so that
 //! making it again from the same rows gives the same bytes.
 
+use pumice_base::hash::hash64;
 use pumice_base::key::{InternalKey, ValueType, parse_internal_key};
 use pumice_base::narrow::to_usize;
 use pumice_base::{InternalKeyComparator, Result, SizeLimits};
@@ -154,6 +155,7 @@ impl Layout {
             file_bytes: file.len,
             properties_at: *real_at,
             memory: held,
+            layout: hash64(&bytes),
             tail_bytes: bytes.len() as u64,
         };
         let image = Image { rows, starts: self.starts, tail: bytes, file: file.file };

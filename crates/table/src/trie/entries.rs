@@ -7,7 +7,7 @@ use pumice_base::key::{InternalKey, UserKey};
 use pumice_base::narrow::len_u32;
 
 use crate::handle::BlockHandle;
-use crate::trie::Block;
+use crate::trie::{Block, DEPTH_MAX};
 
 /// A separator as prepared where the block is made.
 #[derive(Debug, Default)]
@@ -49,8 +49,8 @@ pub(crate) struct TrieEntries {
     /// Where each different separator ends, and its first block.
     keys: Vec<(usize, u32)>,
     blocks: Vec<Block>,
-    /// A block lies where no trie can say.
-    too_far: bool,
+    /// A block lies where no trie can say, or a separator is longer than readers take.
+    beyond: bool,
 }
 
 impl TrieEntries {
@@ -63,14 +63,15 @@ impl TrieEntries {
         }
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let (offset, size) = (narrow(handle.offset), narrow(handle.size));
-        self.too_far |= BlockHandle::new(offset.into(), size.into()) != handle;
+        self.beyond |= BlockHandle::new(offset.into(), size.into()) != handle
+            || entry.separator.len() > DEPTH_MAX as usize;
         let tag = if is_new && entry.parts_keys { 0 } else { entry.trailer };
         self.blocks.push(Block { offset, size, tag });
     }
 
-    /// The block of the index; None if the table is too large for one.
+    /// The block of the index; None if the table or one of its keys is too large for one.
     pub fn finish(&self) -> Option<Vec<u8>> {
-        (!self.too_far).then(|| super::encode::encode(self))
+        (!self.beyond).then(|| super::encode::encode(self))
     }
 
     /// Number of different separators.

@@ -270,3 +270,16 @@ fn the_tries_of_rocksdb_11_9_are_rebuilt() {
     }
     assert_eq!(tables, 4);
 }
+
+/// What no reader takes is not written.
+#[pumice_test_macros::test]
+fn a_separator_that_is_too_long_leaves_no_trie() {
+    for (len, fits) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false)] {
+        let key = internal_key(&vec![b'k'; len as usize], 7, ValueType::Value);
+        let (entries, _) = collect(&[vec![key.clone()], vec![key]]);
+        let block = entries.finish();
+        assert_eq!(block.is_some(), fits, "{len}");
+        let block = block.map(|block| TrieIndex::decode(&block).map(|trie| trie.len()));
+        assert_eq!(block, fits.then_some(Ok(2)), "{len}");
+    }
+}

@@ -1,7 +1,12 @@
 //! Locks of ranges: each rule alone, and what is held against an account of every key.
 #![allow(clippy::unwrap_used)]
 
+use pumice_port::sync::Mutex;
+
 use super::*;
+use crate::locks::pause::Pause;
+use crate::locks::ranges::{Claim, KeyRange, RangeLocks};
+use crate::locks::waits::Waits;
 
 fn lock(table: &LockTables, me: &Arc<Holder>, start: &str, end: &str) -> Result<(), Error> {
     let order = Comparator::default();
@@ -193,4 +198,35 @@ fn ranges_have_the_order_of_the_family() {
     for (key, free) in [(&b"n"[..], true), (b"m", false), (b"d", false), (b"c", true)] {
         assert_eq!(table.lock(&b, &wanted(key, true)).is_ok(), free, "{key:?}");
     }
+}
+
+/// A claim lasts for moments and is never waited for in a circle: who meets one has not made a
+/// deadlock, even if the claim is taken back for a key of its own.
+#[pumice_test_macros::test]
+fn a_claim_is_no_part_of_a_circle() {
+    let waits = Arc::new(Mutex::new(Waits::new(5)));
+    let (locks, a, b) = (Arc::new(RangeLocks::new()), holder(1), holder(2));
+    let order = Comparator::default();
+    let range = KeyRange { start: b"a", end: b"c" };
+    assert!(matches!(locks.claim(&a, &order, &range, now_micros()), Claim::Made));
+    let (shared, graph) = (Arc::clone(&locks), Arc::clone(&waits));
+    let waiter = thread::spawn("waits", move || {
+        let pause = Pause::new(&graph, b.id(), &waiting(b"b", true), None).unwrap();
+        shared.wait(&pause, (b"b", None), now_micros())
+    });
+    while waits.lock().waiting().next().is_none() {
+        thread::yield_now();
+    }
+    // Now it finds a key of the waiter's in its range.
+    let wait = |id, holder| Wait {
+        id,
+        holders: vec![holder],
+        column_family: 0,
+        key: b"a".to_vec(),
+        end: None,
+        exclusive: true,
+    };
+    assert!(waits.lock().begin(wait(1, 2), 50, 0), "no deadlock");
+    locks.withdraw(1);
+    waiter.join().unwrap().unwrap();
 }

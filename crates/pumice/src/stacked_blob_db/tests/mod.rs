@@ -3,7 +3,9 @@
 
 mod crashes;
 mod drawn;
+mod openers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,9 +14,10 @@ use crate::options::requests::{
     BottommostLevelCompaction, CompactRangeOptions, ReadOptions, WriteOptions,
 };
 use crate::{ErrorKind, FilterDecision, WriteBatch, filter_of};
+use pumice_env::filename::parse;
 use pumice_env::mem::{Fault, FaultRule};
 use pumice_env::{MemFs, write_file};
-use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN};
+use pumice_table::blob::format::{FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN};
 use pumice_table::blob::index::StackedIndex;
 
 const DIR: &str = "/db";
@@ -232,6 +235,54 @@ fn what_it_cannot_do_is_refused() {
 }
 
 /// A file whose number leaves none for the next one is not counted on from.
+/// What a power cut looks like is not silent.
+#[pumice_test_macros::test]
+fn the_log_tells_of_lost_blobs() {
+    let bench = Bench::new(12);
+    let db = bench.open().unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let (fs, blob) = (bench.fs.shared(), bench.blob(1));
+    let bytes = fs.read_file(&blob).unwrap();
+    write_file(&*fs, &blob, &bytes[..HEADER_LEN + RECORD_HEADER_LEN + 10], true).unwrap();
+    let db = bench.open().unwrap();
+    assert!(is(db.get("a"), "1") && db.get("b").unwrap().is_none());
+    db.close().unwrap();
+    let log = fs.read_file(&Path::new(DIR).join("LOG")).unwrap();
+    let text = "the replay has ended at a record whose blob is not there";
+    assert!(String::from_utf8_lossy(&log).contains(text));
+}
+
+/// A copy by the plain handle would have no values, whoever makes it.
+#[pumice_test_macros::test]
+fn plain_handles_make_no_copies() {
+    let bench = Bench::new(13);
+    let db = bench.open().unwrap();
+    db.put("a", "1").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let plain = Db::open(&bench.options, DIR).unwrap();
+    let error = plain.checkpoint("/copy").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    plain.close().unwrap();
+}
+
+/// It would take the indexes for ones of blobs that are gone.
+#[pumice_test_macros::test]
+fn a_repair_is_refused() {
+    let bench = Bench::new(11);
+    let db = bench.open().unwrap();
+    db.put("a", "1").unwrap();
+    db.db().flush().unwrap();
+    db.close().unwrap();
+    drop(db);
+    let error = crate::repair(&bench.options, DIR).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    assert!(is(bench.open().unwrap().get("a"), "1"));
+}
+
 #[pumice_test_macros::test]
 fn a_number_without_a_next_one_is_refused() {
     let bench = Bench::new(7);

@@ -11,6 +11,7 @@ mod directories;
 mod exports;
 mod file_checksums;
 mod followers;
+mod formats_drawn;
 mod full_disk;
 mod ingest;
 mod lost_current;

@@ -16,7 +16,7 @@ use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{FileNumber, Result, UserKey, ValueType};
 use pumice_env::{BufferedWriter, FileOptions};
 use pumice_manifest::FileMetaData;
-use pumice_table::{RowTable, TableBuildContext, TableBuilder, TableReason};
+use pumice_table::{TableBuildContext, TableBuilder, TableReason};
 
 use crate::blob::references::References;
 use crate::options::codec::compression_of;
@@ -129,11 +129,8 @@ impl<'a> Outputs<'a> {
         let options = &family.options;
         let (kind, parameters) = compression_of(options, level, 1, level > 0, None);
         let now = pumice_port::time::wall_seconds();
-        let mut table = options.table_factory.to_table_options()?;
-        // One of these has no room for a second version.
-        table.row_table.take_if(|format| matches!(format, RowTable::Cuckoo(_)));
         let context = TableBuildContext {
-            table: Arc::new(table),
+            table: Arc::new(options.table_factory.to_table_options()?),
             comparator: family.icmp.clone(),
             stripped_of: options.stripped_of(),
             compression: kind,

@@ -256,8 +256,11 @@ impl Run<'_> {
         let low = self.model.low;
         if low > 0 {
             for side in &self.sides {
-                side.get(low - 1, b"k").unwrap_err();
-                side.walk(low - 1, &Walk::default()).unwrap_err();
+                let what = (&self.what, side.name(), low);
+                let found = side.get(low - 1, b"k");
+                assert!(found.is_err(), "{what:?}: {found:?} is read below the low");
+                let found = side.walk(low - 1, &Walk::default());
+                assert!(found.is_err(), "{what:?}: {found:?} is read below the low");
             }
         }
     }

@@ -190,8 +190,22 @@ impl Run<'_> {
             };
             self.model.keys.entry(key).or_default().push((self.clock, change));
         }
+        self.written(&batch);
+    }
+
+    /// Something is there to be flushed, so that both have a new version: of a deletion of an empty
+    /// range RocksDB keeps nothing.
+    fn put(&mut self) {
+        let (key, value) = (self.key(), b"flushed".to_vec());
+        let mut batch = WriteBatch::new();
+        batch.put_cf_with_ts(0, &key, self.clock.to_le_bytes(), &value);
+        self.model.keys.entry(key).or_default().push((self.clock, Change::Put(value)));
+        self.written(&batch);
+    }
+
+    fn written(&mut self, batch: &WriteBatch) {
         self.unflushed = Some(self.clock);
-        self.sides.iter_mut().for_each(|side| side.write(&batch));
+        self.sides.iter_mut().for_each(|side| side.write(batch));
     }
 
     /// All memtables are in tables now.
@@ -266,8 +280,8 @@ impl Run<'_> {
     }
 
     fn flush(&mut self) {
-        // Something is there to be flushed, so that both have a new version.
         self.write();
+        self.put();
         self.sides.iter().for_each(|side| side.flush());
         self.flushed();
     }

@@ -234,7 +234,6 @@ fn what_it_cannot_do_is_refused() {
     assert_eq!(bench.open().unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// A file whose number leaves none for the next one is not counted on from.
 /// What a power cut looks like is not silent.
 #[pumice_test_macros::test]
 fn the_log_tells_of_lost_blobs() {
@@ -283,6 +282,7 @@ fn a_repair_is_refused() {
     assert!(is(bench.open().unwrap().get("a"), "1"));
 }
 
+/// A file whose number leaves none for the next one is not counted on from.
 #[pumice_test_macros::test]
 fn a_number_without_a_next_one_is_refused() {
     let bench = Bench::new(7);

@@ -42,7 +42,8 @@ pub fn run(root: &Path, library: &Library) -> Result<(), String> {
     command.env("LD_LIBRARY_PATH", &library.lib).env("LIBCLANG_PATH", libclang(&folder)?);
     command.env("BINDGEN_EXTRA_CLANG_ARGS", format!("-I{}", compiler_headers()?.display()));
     command.env("ROCKSDB_INCLUDE_DIR", &library.include);
-    command.stdout(output).stderr(errors);
+    // The compiler's warnings would stand among the results of the tests.
+    command.env("RUSTFLAGS", "-A warnings").stdout(output).stderr(errors);
     // Failed tests make it fail too; the list says which of them count.
     command.status().map_err(|e| format!("cargo test: {e}"))?;
     let text = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;

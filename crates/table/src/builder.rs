@@ -6,8 +6,10 @@
 //! Thread safety: one owner. Invariant: after a failed `add` or `finish` the table is incomplete
 //! and the file must be removed.
 
-use pumice_base::Result;
+use std::mem;
+
 use pumice_base::file_checksum::FileChecksum;
+use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::BufferedWriter;
 
 use crate::build::context::TableBuildContext;
@@ -63,17 +65,37 @@ impl TableBuilder {
     /// call.
     #[inline]
     pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let added = either!(self, builder => builder.add(ikey, value));
+        match added {
+            Err(error) if self.needs_blocks(&error) => {
+                self.become_block_based(error)?;
+                self.add(ikey, value)
+            }
+            added => added,
+        }
+    }
+
+    /// `error` says what the format cannot hold, and a block-based table can.
+    #[cold]
+    fn needs_blocks(&self, error: &Error) -> bool {
         match self {
-            TableBuilder::BlockBased(builder) => builder.add(ikey, value),
-            TableBuilder::Rows(builder) => match builder.add(ikey, value) {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    let mut blocks = builder.in_blocks(error)?;
-                    let added = blocks.add(ikey, value);
-                    *self = TableBuilder::BlockBased(blocks);
-                    added
-                }
-            },
+            TableBuilder::BlockBased(_) => false,
+            TableBuilder::Rows(builder) => {
+                builder.writes_at_end() && error.kind() == ErrorKind::NotSupported
+            }
+        }
+    }
+
+    /// Goes on as a block-based table in the same file, with the rows so far.
+    #[cold]
+    fn become_block_based(&mut self, why: Error) -> Result<()> {
+        let TableBuilder::Rows(builder) = self else { return Err(why) };
+        let blocks = TableBuilder::BlockBased(builder.block_based()?);
+        match mem::replace(self, blocks) {
+            TableBuilder::Rows(rows) => {
+                rows.rows().try_for_each(|(key, value)| self.add(key, value))
+            }
+            TableBuilder::BlockBased(_) => Err(why),
         }
     }
 
@@ -88,17 +110,13 @@ impl TableBuilder {
     /// I/O errors, also of earlier blocks; `NotSupported` for what the format cannot hold. The file
     /// is then incomplete, and only `abandon` may follow.
     pub fn finish(&mut self) -> Result<()> {
-        match self {
-            TableBuilder::BlockBased(builder) => builder.finish(),
-            TableBuilder::Rows(builder) => match builder.finish() {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    let mut blocks = builder.in_blocks(error)?;
-                    let finished = blocks.finish();
-                    *self = TableBuilder::BlockBased(blocks);
-                    finished
-                }
-            },
+        let finished = either!(self, builder => builder.finish());
+        match finished {
+            Err(error) if self.needs_blocks(&error) => {
+                self.become_block_based(error)?;
+                self.finish()
+            }
+            finished => finished,
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pumice_base::file_checksum::FileChecksum;
 use pumice_base::key::{InternalKey, ValueType, parse_internal_key, unpack};
-use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, SizeLimits};
+use pumice_base::{Error, InternalKeyComparator, Result, SizeLimits};
 use pumice_env::BufferedWriter;
 
 use crate::build::block_builder::MetaBlockBuilder;
@@ -26,6 +26,9 @@ use crate::properties::TableProperties;
 
 /// Room for properties, metaindex and footer of a format without blocks.
 const META_BYTES: u64 = 3 << 10;
+
+/// What is said of a file that another builder has taken over.
+const OTHER_BUILDER: &str = "the table has another builder";
 
 /// Internal keys and values.
 pub(crate) type Rows<'a> = Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>;
@@ -69,7 +72,7 @@ impl FileOutput {
     }
 
     fn writer(&mut self) -> Result<&mut BufferedWriter> {
-        self.writer.as_mut().ok_or_else(|| Error::invalid_argument("the table has another builder"))
+        self.writer.as_mut().ok_or_else(|| Error::invalid_argument(OTHER_BUILDER))
     }
 
     pub fn properties_mut(&mut self) -> &mut TableProperties {
@@ -236,29 +239,32 @@ impl RowTableBuilder {
     }
 
     pub(crate) fn abandon(mut self) -> Result<()> {
-        self.out.writer()?.close()
+        // Without a writer the file is closed.
+        self.out.writer.as_mut().map_or(Ok(()), BufferedWriter::close)
     }
 
-    /// A block-based table with all rows so far, in the same file, if `error` says that the format
-    /// cannot hold the next one, or all of them. This builder is without a file then.
+    /// No row is written before the end, so that all may go into a table of another format.
+    pub(crate) fn writes_at_end(&self) -> bool {
+        self.rows.rows().is_some()
+    }
+
+    /// The rows so far, in order, where none is written before the end.
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        self.rows.rows().unwrap_or_else(|| Box::new(std::iter::empty()))
+    }
+
+    /// A block-based table in the same file, still without the rows. This builder has no file then.
     ///
     /// # Errors
-    /// `error`; what the other builder says.
-    #[cold]
-    pub(crate) fn in_blocks(&mut self, error: Error) -> Result<BlockBasedTableBuilder> {
-        let rows = match self.rows.rows() {
-            Some(rows) if error.kind() == ErrorKind::NotSupported => rows,
-            _ => return Err(error),
-        };
-        let writer = self.out.writer.take().ok_or(error)?;
+    /// What that builder says of the settings; afterwards nothing but `abandon` may be called.
+    pub(crate) fn block_based(&mut self) -> Result<BlockBasedTableBuilder> {
+        let other_has_it = || Error::invalid_argument(OTHER_BUILDER);
+        let writer = self.out.writer.take().ok_or_else(other_has_it)?;
         let mut context = self.context.clone();
         context.table = Arc::new(TableOptions { row_table: None, ..(*context.table).clone() });
         let mut builder = BlockBasedTableBuilder::new(context, writer)?;
         for (name, value) in &self.out.properties.user_collected {
             builder.collect_property(&String::from_utf8_lossy(name), value);
-        }
-        for (ikey, value) in rows {
-            builder.add(ikey, value)?;
         }
         Ok(builder)
     }

@@ -127,7 +127,9 @@ fn banned_by(path: &str) -> Option<(&'static str, &'static str)> {
 
 /// A simulation starts every task itself, on a plain thread, so its tests are plain.
 fn check_tests(source: &Source, violations: &mut Vec<Violation>) {
-    let simulates = source.path.contains("/sim/") || source.text.contains("sim::run(");
+    let simulates =
+        ["sim::run(", "common::virtual_time::"].iter().any(|mark| source.text.contains(mark))
+            || source.path.contains("/sim/");
     let mut above = "";
     for (index, line) in source.text.lines().map(str::trim).enumerate() {
         if line == "#[test]" && !simulates && !above.starts_with(PLAIN_TEST) {

@@ -458,7 +458,7 @@ impl Case<'_> {
         let differ = keys.filter(|key| found.get(*key) != expected.get(*key));
         let differ: Vec<_> = differ.map(|key| (&key.0, String::from_utf8_lossy(&key.1))).collect();
         if !differ.is_empty() {
-            return Err(format!("RocksDB finds other values: {differ:?}"));
+            return Err(format!("other values are found: {differ:?}"));
         }
         Ok(())
     }

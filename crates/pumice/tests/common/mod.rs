@@ -3,6 +3,7 @@
 
 pub mod noted;
 pub mod probe;
+pub mod virtual_time;
 pub mod watched;
 
 use std::path::PathBuf;

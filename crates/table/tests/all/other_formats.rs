@@ -7,6 +7,7 @@ use pumice_base::extension::FixedPrefix;
 use pumice_base::key::{InternalKey, internal_key};
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, ErrorKind, InternalKeyComparator, Result, ValueType};
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
@@ -149,6 +150,7 @@ fn random_tables_of_other_formats_read_as_the_map() {
         let table = support::open(support::read_context(&context), &bytes).unwrap();
         assert_eq!(table.file_size(), bytes.len() as u64);
         assert_eq!(table.properties().original_file_number, 7);
+        assert!(table.properties().format_version < 2, "not a block-based table");
         table.verify_checksums().unwrap();
         for fill_cache in [true, false] {
             let readahead_size = [0, 2 << 20, 5000][rng.uniform(3) as usize];
@@ -246,12 +248,13 @@ fn what_a_cuckoo_table_cannot_hold_makes_it_a_block_based_one() {
     };
     let usual = cuckoo(&mut rng);
     let merge = (internal_key(b"keykey02", 5, ValueType::Merge), b"x".to_vec());
+    let deletion = (internal_key(b"a", 4, ValueType::Deletion), Vec::new());
     let all_bytes = 0..=255;
     for (format, rows) in [
         (usual, vec![merge]),
         (usual, vec![value("a", 3), value("bc", 3), value("d", 3)]),
         (usual, vec![value("a", 3), value("b", 4)]),
-        (usual, vec![value("a", 3), (internal_key(b"a", 4, ValueType::Deletion), vec![])]),
+        (usual, vec![value("a", 3), deletion]),
         (
             CuckooFormat { hash_table_ratio: 3.0, ..usual },
             (0..64).map(|n| value(&format!("key{n:02}"), 3)).collect(),
@@ -266,6 +269,30 @@ fn what_a_cuckoo_table_cannot_hold_makes_it_a_block_based_one() {
         table.verify_checksums().unwrap();
         check_iteration(&table, &rows, &TableReadOptions::default());
     }
+}
+
+/// The disk fails while the rows are written again: the error comes from that call and from all
+/// later ones.
+#[pumice_test_macros::test]
+fn a_cuckoo_table_that_cannot_become_another_is_an_error() {
+    let mut rng = Rng::new(4);
+    let format = RowTable::Cuckoo(cuckoo(&mut rng));
+    let context = context(&mut rng, format, &Comparator::Bytewise);
+    let fs = MemFs::new(1);
+    let file = fs.create(std::path::Path::new("/x.sst"), &FileOptions::default()).unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Write, "*.sst", Fault::Eio));
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 12));
+    let mut builder = TableBuilder::new(context, writer).unwrap();
+    for n in 0..100u64 {
+        let key = internal_key(&n.to_be_bytes()[..], 5, ValueType::Value);
+        builder.add(&key, &rng.bytes(1000)).unwrap();
+    }
+    let other = internal_key(b"longer than the others", 5, ValueType::Value);
+    let error = builder.add(&other, b"").and_then(|()| builder.finish()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::IoError, "{error}");
+    assert_eq!(builder.finish().unwrap_err().kind(), ErrorKind::IoError);
+    // What is left in the buffer is lost: the caller removes the file.
+    drop(builder.abandon());
 }
 
 /// Keys that are too short to be their own hash are hashed, and the table says so: RocksDB's C test

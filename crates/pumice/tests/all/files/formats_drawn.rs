@@ -1,6 +1,6 @@
 //! A database whose tables change their format at each open: block-based ones with and without a
-//! trie, plain ones of every kind, cuckoo ones in a family that they can hold. Every read, forward
-//! and backward, within bounds, by prefix and of the past, is compared with a model.
+//! trie, plain ones of every kind, cuckoo ones, which snapshots turn into others. Every read,
+//! forward and backward, within bounds, by prefix and of the past, is compared with a model.
 //!
 //! One task; the disk is in memory.
 
@@ -33,8 +33,6 @@ struct Life {
     models: [Model; 2],
     snapshot: Option<(Snapshot, [Model; 2])>,
     holds_ranges: bool,
-    /// The other family holds one version of a key only.
-    is_single: bool,
 }
 
 impl Life {
@@ -97,9 +95,8 @@ impl Life {
             }
             cf.set("merge_operator", "stringappend").unwrap();
             let format = self.format(prefixes.is_some(), even);
-            match even {
-                true => self.is_single = matches!(format, TableFactory::Cuckoo(_)),
-                false => self.holds_ranges = format.is_block_based(),
+            if !even {
+                self.holds_ranges = format.is_block_based();
             }
             if format.is_block_based() && self.below(2) == 0 {
                 cf.table_factory.set("user_defined_index_factory", "trie_index").unwrap();
@@ -141,7 +138,7 @@ impl Life {
             }
             14 | 15 => db.flush_cf(cf).unwrap(),
             16 => db.compact_range_cf(&CompactRangeOptions::default(), cf, None, None).unwrap(),
-            17 if !self.is_single => self.snapshot = Some((db.snapshot(), self.models.clone())),
+            17 => self.snapshot = Some((db.snapshot(), self.models.clone())),
             18 => self.snapshot = None,
             _ => {}
         }
@@ -298,7 +295,6 @@ fn tables_of_all_formats_live_together() {
             models: Default::default(),
             snapshot: None,
             holds_ranges: false,
-            is_single: false,
         };
         for open in 0..OPENS {
             let (db, cfs) = life.open();

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::timed;
+use crate::common::virtual_time::{DAY, pass, simulate};
 use crate::common::{DIR, Scratch, flush, memory, options};
 use pumice::options::{CompactionStyle, FileRules, load_latest_options};
 use pumice::stats::listener::CompactionJobInfo;
@@ -19,31 +19,9 @@ use pumice::{
 };
 use pumice_base::random::Rng;
 use pumice_peer::{CompactRangeSettings, Peer, WriteSettings};
-use pumice_port::sim;
 use pumice_port::sync::Mutex;
-use pumice_port::thread::sleep;
 use pumice_port::time::wall_seconds;
 use pumice_table::SeqnoToTimeMapping;
-
-const DAY: u64 = 24 * 3600;
-
-fn simulate(seeds: std::ops::Range<u64>, test: impl Fn(u64) + Send + Sync + Clone + 'static) {
-    for seed in seeds {
-        println!("seed {seed}");
-        let options = sim::Options {
-            max_virtual_nanos: 200 * DAY * 1_000_000_000,
-            ..sim::Options::new(seed)
-        };
-        let test = test.clone();
-        let (report, outcome) = sim::run(&options, move || test(seed));
-        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
-        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}\n{stuck}");
-    }
-}
-
-fn pass(seconds: u64) {
-    sleep(Duration::from_secs(seconds));
-}
 
 /// Keeps times for as many seconds.
 fn keeping(fs: &Arc<dyn FileSystem>, seconds: u64) -> Options {

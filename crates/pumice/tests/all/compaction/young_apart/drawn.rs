@@ -154,14 +154,10 @@ impl Model {
         self.snapshots.clear();
         self.check_placement();
         self.db.take().unwrap().close().unwrap();
-        self.check_placement_later();
+        // What compactions did while the database was closing is not looked at.
+        self.seen.0.lock().clear();
         self.options.cf.preclude_last_level_data_seconds = self.young;
         self.db = Some(Db::open(&self.options, DIR).unwrap());
-    }
-
-    /// What compactions did while the database was closing is not looked at.
-    fn check_placement_later(&mut self) {
-        self.seen.0.lock().clear();
     }
 
     fn change(&mut self) {

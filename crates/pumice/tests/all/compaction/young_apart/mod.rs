@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use crate::common::virtual_time::{DAY, pass, simulate};
 use crate::common::{DIR, contents, flush, get, memory, options};
 use pumice::options::CompactionStyle;
 use pumice::stats::listener::CompactionJobInfo;
@@ -14,38 +14,17 @@ use pumice::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, Db, EventListener,
     FileSystem, LiveFile, Options, Snapshot,
 };
-use pumice_port::sim;
 use pumice_port::sync::Mutex;
-use pumice_port::thread::sleep;
 use pumice_port::time::wall_seconds;
 
 mod drawn;
 mod foreign;
 
-const DAY: u64 = 24 * 3600;
 /// Entries are young for as many seconds; samples are taken every ten.
 const YOUNG: u64 = 1000;
 const STYLES: [CompactionStyle; 2] = [CompactionStyle::Level, CompactionStyle::Universal];
 /// The last of four levels.
 const LAST: usize = 3;
-
-fn simulate(seeds: std::ops::Range<u64>, test: impl Fn(u64) + Send + Sync + Clone + 'static) {
-    for seed in seeds {
-        println!("seed {seed}");
-        let options = sim::Options {
-            max_virtual_nanos: 200 * DAY * 1_000_000_000,
-            ..sim::Options::new(seed)
-        };
-        let test = test.clone();
-        let (report, outcome) = sim::run(&options, move || test(seed));
-        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
-        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}\n{stuck}");
-    }
-}
-
-fn pass(seconds: u64) {
-    sleep(Duration::from_secs(seconds));
-}
 
 fn apart(fs: &Arc<dyn FileSystem>, style: CompactionStyle) -> Options {
     let mut options = options(fs);
